@@ -1,6 +1,6 @@
 //! `pleach prune` and `pleach remove`: which snapshots survive, and why. `deletion` looks at how trees are deleted,
-//! `killed` interrupts them, `marks` has tags and pins, `space` counts the freed bytes and fills filesystems, `held` has
-//! files that stay open. `exact` and `trees` compare forecasts with the freed space, on XFS and on Btrfs.
+//! `killed` interrupts them, `marks` has tags and pins, `space` counts the freed bytes and fills filesystems. In
+//! `held`, files stay open. `exact` and `trees` compare forecasts with the freed space, on XFS and on Btrfs.
 
 mod deletion;
 mod exact;

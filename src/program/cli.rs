@@ -205,8 +205,8 @@ pub(crate) enum Command {
     Adopt(Adopt),
     /// Do the work of a profile: hooks, snapshot, verify, prune, …
     ///
-    /// The order is: hooks before, snapshot, verify, prune, replicate, dedupe, hooks after, metrics, hooks failed, hooks
-    /// finally.
+    /// The order is: hooks before, snapshot, verify, prune, replicate, dedupe, hooks after, metrics, hooks failed,
+    /// hooks finally.
     #[command(after_help = help::MORE, after_long_help = help::long(run::EXAMPLES))]
     Run(Run),
     /// Write a commented profile for `pleach run`

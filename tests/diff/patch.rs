@@ -12,7 +12,8 @@ on_filesystems! {
         let (source, repo) = (fs.dir("source"), fs.join("repo"));
         fs::create_dir(source.join("dir")).unwrap();
         let text = |seed: u64| (0..200).map(|line| format!("line {} of {seed}\n", line % 37)).collect::<String>();
-        let hostile = ["with space", "two  spaces", "end ", " ", " begin", "tab\tname", "new\nline", "\"quoted\"", "back\\n"];
+        let blanks = ["with space", "two  spaces", "end ", " ", " begin"];
+        let hostile = [&blanks[..], &["tab\tname", "new\nline", "\"quoted\"", "back\\n"]].concat();
         let names = [&["a", "b", "-rf", "dir/c", "dir/gone"][..], &hostile].concat();
         for (number, name) in names.iter().enumerate() {
             write(source.join(name), text(number as u64).as_bytes());

@@ -1,5 +1,5 @@
-//! Snapshots that cannot be sent whole: what is damaged is not stored as good, and what could not be read is sent when
-//! it is there again.
+//! Snapshots that cannot be sent whole: damaged data is not stored as good, and files that could not be read are sent
+//! when they are there again.
 
 use super::lines::{PruneSums, PushSums, Pushed, sums};
 use super::stores::{Backend, Store};

@@ -70,8 +70,8 @@ pub(crate) struct Store {
     pub(crate) to: OsString,
     /// Read the password from FILE
     ///
-    /// Blanks and line breaks at its ends do not count. Its mode must be 0600 or stricter. Without it, the password is in
-    /// RESTIC_PASSWORD, or in the file that RESTIC_PASSWORD_FILE names.
+    /// Blanks and line breaks at its ends do not count. Its mode must be 0600 or stricter. Without it, the password is
+    /// in RESTIC_PASSWORD, or in the file that RESTIC_PASSWORD_FILE names.
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub(crate) password_file: Option<PathBuf>,
     /// Read keys from the lines NAME=VALUE of FILE

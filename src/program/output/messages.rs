@@ -132,7 +132,7 @@ pub(crate) fn event(event: &Event<'_>) -> String {
             let others = if more > 0 { format!(" and {} more", count(more)) } else { String::new() };
             format!(
                 "no directory, so no tree of a snapshot: {}{others}: move the tree back to this place, or remove \
-                 what is there to give the snapshot up",
+                 the other thing to give the snapshot up",
                 text::path(path)
             )
         }
