@@ -63,6 +63,7 @@ fn many_files(fs: &Filesystem) -> (PathBuf, Store) {
 fn assert_restores_the_rest(fs: &Filesystem, source: &Path, store: &Store, to: &str) -> BTreeSet<String> {
     let to = fs.join(to);
     let run = store.run("restore", &["--target".as_ref(), to.as_ref(), "--no-cache".as_ref()]).expect(4);
+    assert!(!run.stderr.contains("panicked"), "{run:?}");
     let restored = below(&to, source);
     let named = |problem: Problem| {
         let path = PathBuf::from(problem.path.expect("an error has a path"));

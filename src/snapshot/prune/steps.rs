@@ -167,14 +167,16 @@ impl<'a> Removal<'a> {
             }
             self.apply(std::slice::from_ref(name), &mut meter)?;
             let is_gone = self.results.get(name).is_some_and(Option::is_none);
-            if is_gone && (!meter.is_settled() || self.errors > errors) && missing(self)? > 0 {
+            let missing = missing(self)?;
+            if !is_gone || missing == 0 {
+                continue;
+            }
+            if !meter.is_settled() || self.errors > errors {
                 // Nobody knows how much this one frees in the end, so no other one is removed for it.
                 self.keep_for(&names[number + 1..], &Reason::Free);
                 break;
             }
-            let missing = missing(self)?;
-            let held = if is_gone && missing > 0 { held_open(self.repository).bytes_since(&held_before) } else { 0 };
-            if held > 0 && held >= missing {
+            if held_open(self.repository).bytes_since(&held_before) >= missing {
                 // These files will free enough, as soon as they are closed.
                 self.keep_for(&names[number + 1..], &Reason::Free);
                 meter.expect_more();
