@@ -11,7 +11,7 @@ use crate::monitor::{Event, Monitor};
 use crate::util::mutex::lock;
 use crate::util::text;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Mutex;
 
 /// Kinds, as the JSON summary names them.
@@ -36,11 +36,11 @@ impl NotKept {
         if refused.ownership || is_foreign {
             self.note(OWNER, &shown);
         }
-        let is_acl = |name: &[u8]| name.starts_with(b"system.posix_acl_");
-        if refused.xattrs.iter().any(|(name, _)| is_acl(name)) {
+        let acls = refused.acls().count();
+        if acls > 0 {
             self.note(ACLS, &shown);
         }
-        if refused.xattrs.iter().any(|(name, _)| !is_acl(name)) {
+        if refused.xattrs.len() > acls {
             self.note(ATTRIBUTES, &shown);
         }
         if refused.fileattr.flags != 0 {
@@ -80,18 +80,18 @@ impl NotKept {
                 PROJECT => "project id",
                 _ => "hard links",
             };
+            let why = match *kind {
+                ACLS => "the destination takes none, or it contradicts the mode",
+                _ => "the destination does not take them",
+            };
+            let error = || Error::failed(format!("keep the {what} of")).at(first);
             match (is_root, entries) {
                 (false, _) => monitor.event(Event::NotKept { what, entries: *entries, first }),
-                (true, 1) => monitor.problem(&refusal(what, first)),
+                (true, 1) => monitor.problem(&error().hint(why)),
                 (true, _) => {
-                    let more = format!("and of {} more; the destination does not take them", text::count(entries - 1));
-                    monitor.problem(&Error::failed(format!("keep the {what} of")).at(first).hint(more));
+                    monitor.problem(&error().hint(format!("and of {} more; {why}", text::count(entries - 1))));
                 }
             }
         }
     }
-}
-
-fn refusal(what: &str, first: &Path) -> Error {
-    Error::failed(format!("keep the {what} of")).at(first).hint("the destination does not take them")
 }

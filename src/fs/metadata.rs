@@ -5,6 +5,7 @@
 //! the mode, the flags (Btrfs sets an attribute with them), the attributes, and the times. Values that the destination
 //! refuses are returned, so that the manifest can store them.
 
+mod acl;
 mod attributes;
 mod creator;
 mod fileattr;

@@ -9,12 +9,9 @@ use crate::error::{Error, Result};
 use crate::fs::metadata::{self, Attributes, Creator, FileAttr, Refused, Xattr};
 use crate::fs::status::Status;
 use crate::monitor::Monitor;
-use crate::util::text;
 use rustix::fs::Mode;
 use rustix::io::Errno;
-use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
-use std::os::unix::ffi::OsStrExt as _;
 
 /// Attributes that describe the content: the new file has other content.
 const OF_CONTENT: [&[u8]; 2] = [b"security.ima", b"security.evm"];
@@ -50,9 +47,8 @@ pub(super) fn keep(creator: &Creator, destination: &Destination, file: &OwnedFd,
         creator.apply(file, &attributes.with(FileAttr::of(&present.fd)))
     };
     let refused = give().map_err(|errno| Error::io("keep the metadata of", &destination.shown, errno))?;
-    let Some(what) = list(&refused) else { return Ok(errors) };
-    let error = Error::failed(format!("keep all metadata ({what}) of")).at(&destination.shown);
-    monitor.problem(&if creator.is_root() { error } else { error.hint("root may") });
+    let Some(error) = refused.error("keep") else { return Ok(errors) };
+    monitor.problem(&error.at(&destination.shown));
     Ok(errors + 1)
 }
 
@@ -60,19 +56,4 @@ fn xattrs(file: &OwnedFd) -> (Vec<Xattr>, Option<Errno>) {
     let (mut xattrs, unread) = metadata::readable_xattrs(file);
     xattrs.retain(|(name, _)| !OF_CONTENT.contains(&name.as_slice()));
     (xattrs, unread)
-}
-
-fn list(refused: &Refused) -> Option<String> {
-    let mut what = Vec::new();
-    if refused.ownership {
-        what.push("owner or mode".to_string());
-    }
-    what.extend(refused.xattrs.iter().map(|(name, _)| text::escape(OsStr::from_bytes(name))));
-    if refused.fileattr.flags != 0 {
-        what.push(format!("chattr flags {}", metadata::letters(refused.fileattr.flags)));
-    }
-    if refused.fileattr.project {
-        what.push("project id".to_string());
-    }
-    (!what.is_empty()).then(|| what.join(", "))
 }

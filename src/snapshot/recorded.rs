@@ -1,6 +1,6 @@
 //! The extended attributes that a snapshot has of an inode: those in its tree, and those that only the manifest has.
 
-use crate::fs::metadata::{self, Xattr};
+use crate::fs::metadata::Xattr;
 use crate::snapshot::manifest::Meta;
 use rustix::io::Errno;
 
@@ -31,7 +31,7 @@ pub(super) fn recorded(
     meta: &Meta,
     present: impl FnOnce() -> (Vec<Xattr>, Option<Errno>),
 ) -> rustix::io::Result<Recorded> {
-    let (mut xattrs, unread) = if meta.has_xattrs { present() } else { (Vec::new(), None) };
+    let (xattrs, unread) = if meta.has_xattrs { present() } else { (Vec::new(), None) };
     let is_complete = match unread {
         None => !meta.has_xattrs || !xattrs.is_empty() || !meta.kept_xattrs.is_empty(),
         // A node that the tree could not take is only in the manifest.
@@ -39,13 +39,7 @@ pub(super) fn recorded(
         Some(Errno::NOENT) => return Err(Errno::NOENT),
         Some(_) => false,
     };
-    // Manifests of earlier versions have names that are only aliases of other metadata.
-    for (name, value) in meta.kept_xattrs.iter().filter(|(name, _)| !metadata::is_alias(name)) {
-        xattrs.retain(|(present, _)| present != name.as_ref());
-        xattrs.push((name.to_vec(), value.to_vec()));
-    }
-    xattrs.sort_unstable();
-    Ok(Recorded { xattrs, is_complete })
+    Ok(Recorded { xattrs: meta.xattrs(xattrs), is_complete })
 }
 
 #[cfg(test)]

@@ -78,10 +78,16 @@ fn change(op: &mut Op, random: &mut Random) {
         Op::Entry { replaces, entry, xattrs, content } => match which {
             0 => *replaces = !*replaces,
             1 => entry.name = name,
-            2 => entry.meta.mode ^= 1 << (number % 17),
+            2 => entry.meta.mode ^= 1 << random.below(17),
             3 => entry.meta.nlink = number,
             4 => *content = random.of(&contents(&name)).clone(),
-            5 => xattrs.push((b"security.capability".to_vec().into(), name.into())),
+            5 => match xattrs.iter_mut().find(|(name, _)| name.starts_with(b"system.posix_acl_")) {
+                Some((_, list)) => {
+                    let at = random.below(list.len());
+                    list[at] ^= 1 << random.below(8);
+                }
+                None => xattrs.push((b"security.capability".to_vec().into(), name.into())),
+            },
             6 => entry.meta.ino = number,
             _ => {
                 use pleach::testing::manifest::Body;

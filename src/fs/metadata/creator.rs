@@ -128,7 +128,7 @@ impl Creator {
             refused.ownership = is_refusal(target.chown(attributes.uid, attributes.gid))?;
             is_refusal(target.chown(self.uid, self.gid))?;
         }
-        xattr::give(&target, attributes.xattrs, &mut refused.xattrs)?;
+        xattr::give(&target, attributes.xattrs, attributes.mode, &mut refused.xattrs)?;
         Ok(refused)
     }
 
@@ -140,7 +140,7 @@ impl Creator {
         }
         target.chmod(attributes.permissions())?;
         give_fileattr(&target, attributes, true, &mut Refused::default());
-        xattr::give(&target, attributes.xattrs, &mut Vec::new())?;
+        xattr::give(&target, attributes.xattrs, attributes.mode, &mut Vec::new())?;
         target.set_times(attributes.atime, attributes.mtime)
     }
 
@@ -191,7 +191,7 @@ fn give_but_times(
         refused.ownership |= is_refusal(target.chmod(permissions))?;
     }
     give_fileattr(target, attributes, present.is_some(), &mut refused);
-    xattr::give(target, attributes.xattrs, &mut refused.xattrs)?;
+    xattr::give(target, attributes.xattrs, attributes.mode, &mut refused.xattrs)?;
     Ok(refused)
 }
 
@@ -210,7 +210,7 @@ fn prepare(fd: impl AsFd, attributes: &Attributes<'_>) -> Result<()> {
     attributes.fileattr.give_storage(&fd);
     let storage =
         attributes.xattrs.iter().filter(|(name, _)| name.starts_with(xattr::BTRFS)).cloned().collect::<Vec<_>>();
-    xattr::give(&Target::File(fd.as_fd()), &storage, &mut Vec::new())
+    xattr::give(&Target::File(fd.as_fd()), &storage, attributes.mode, &mut Vec::new())
 }
 
 fn is_refusal(result: Result<()>) -> Result<bool> {

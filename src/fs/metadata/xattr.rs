@@ -5,6 +5,7 @@
 //!
 //! Sources: xattr(7), acl(5), `fs/xfs/xfs_xattr.c`, `fs/posix_acl.c`, btrfs(5).
 
+use super::acl;
 use super::target::{Target, magic_link};
 use rustix::io::{Errno, Result};
 use std::os::fd::AsFd;
@@ -34,20 +35,22 @@ pub fn is_inherited(name: &[u8]) -> bool {
     prefixes.iter().any(|prefix| name.starts_with(prefix))
 }
 
-/// Sets extended attributes on a target, and adds those that it refuses to `refused`.
+/// Sets extended attributes on a target with this mode, and adds those that it refuses to `refused`. A list that
+/// contradicts the mode is one of them: it is set as the mode allows.
 ///
 /// # Errors
 /// Errors that do not concern a single attribute.
-pub(super) fn give(target: &Target<'_>, xattrs: &[Xattr], refused: &mut Vec<Xattr>) -> Result<()> {
+pub(super) fn give(target: &Target<'_>, xattrs: &[Xattr], mode: u32, refused: &mut Vec<Xattr>) -> Result<()> {
     for (name, value) in xattrs {
         // Manifests and trees of earlier versions contain them.
         if is_alias(name) {
             continue;
         }
-        match target.set_xattr(name, value) {
-            Ok(()) => {}
+        let changed = if name == acl::ACCESS { acl::with_mode(value, mode) } else { None };
+        match target.set_xattr(name, changed.as_ref().unwrap_or(value)) {
+            Ok(()) if changed.is_none() => {}
             Err(error @ (Errno::IO | Errno::NOMEM | Errno::ROFS)) => return Err(error),
-            Err(_) => refused.push((name.clone(), value.clone())),
+            Ok(()) | Err(_) => refused.push((name.clone(), value.clone())),
         }
     }
     Ok(())

@@ -172,14 +172,10 @@ fn clone_last_version(target: &Target<'_>, found: &SourceEntry<'_>) -> Result<Op
         let Ok(present) = metadata::xattrs(&fd) else { return Ok(None) };
         xattrs = present;
     }
-    for (name, value) in old.meta.kept_xattrs.iter().filter(|(name, _)| !metadata::is_alias(name)) {
-        xattrs.retain(|(present, _)| present != name.as_ref());
-        xattrs.push((name.to_vec(), value.to_vec()));
-    }
     // The content is the last snapshot's, and the status is the source's. They differ only in the access time.
     let fileattr = old.meta.fileattr();
     let status = Status { dev: status.dev, ..found.status };
-    let source = SourceFile { fd, status, xattrs, fileattr, recheck: false, unread: None };
+    let source = SourceFile { fd, status, xattrs: old.meta.xattrs(xattrs), fileattr, recheck: false, unread: None };
     let Some(mut added) = or_none(new_file::clone(target, found, &source))? else { return Ok(None) };
     added.entry.meta.dev = found.status.dev;
     added.entry.meta.has_xattrs = old.meta.has_xattrs;

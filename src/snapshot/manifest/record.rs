@@ -5,12 +5,13 @@
 
 use super::limits;
 use crate::fs::identity::Identity;
-use crate::fs::metadata::FileAttr;
+use crate::fs::metadata::{self, FileAttr, Xattr};
 use crate::fs::status::Status;
 pub use crate::fs::status::Time;
 use crate::tree::inode_map;
 use serde::{Deserialize, Serialize};
 use serde_bytes::ByteBuf;
+use std::collections::BTreeMap;
 
 /// The first record: the identity of the snapshot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -125,6 +126,16 @@ impl Meta {
     /// The identity of the recorded inode during a run. All names of one state of an inode have the same `ctime`.
     pub(crate) fn inode(&self) -> inode_map::Identity {
         inode_map::Identity { dev: self.dev, ino: self.ino, since: self.ctime }
+    }
+
+    /// The extended attributes of the inode, sorted by name: those of the snapshot's tree and those of this record. If
+    /// both have one, that of the record counts.
+    pub(crate) fn xattrs(&self, tree: Vec<Xattr>) -> Vec<Xattr> {
+        let mut all: BTreeMap<_, _> = tree.into_iter().collect();
+        // Manifests of earlier versions have names that are only aliases of other metadata.
+        let kept = self.kept_xattrs.iter().filter(|(name, _)| !metadata::is_alias(name));
+        all.extend(kept.map(|(name, value)| (name.to_vec(), value.to_vec())));
+        all.into_iter().collect()
     }
 
     /// The flags and the project id.

@@ -9,7 +9,7 @@ use super::tree::Tree;
 use crate::error::Error;
 use crate::fs::metadata::{self, Xattr};
 use crate::fs::openat;
-use crate::snapshot::manifest::{Body, Directory, Entry, FileBody, Meta, Reader, Time};
+use crate::snapshot::manifest::{Body, Directory, Entry, FileBody, Reader, Time};
 use crate::snapshot::source_path::join;
 use crate::tree::walk::absolute;
 use crate::util::text;
@@ -136,7 +136,7 @@ impl Producer {
                 Err(errno) => self.unreadable(&path, errno),
             }
         }
-        keep(&mut xattrs, &meta);
+        let xattrs = meta.xattrs(xattrs);
         if !path.is_empty() {
             let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(&path);
             let node = node::of_directory(name, &meta, xattrs, self.created);
@@ -162,7 +162,7 @@ impl Producer {
             }
         }
         if !is_link {
-            keep(&mut xattrs, &entry.meta);
+            xattrs = entry.meta.xattrs(xattrs);
         }
         let node = node::of_entry(&entry, xattrs, self.created);
         let mtime = entry.meta.mtime;
@@ -208,14 +208,5 @@ impl Producer {
         let batch = std::mem::replace(&mut self.batch, Vec::with_capacity(BATCH));
         // Nobody listens if the backup failed.
         let _ = self.sender.send(batch);
-    }
-}
-
-/// Adds the attributes that the tree did not take.
-fn keep(xattrs: &mut Vec<Xattr>, meta: &Meta) {
-    for (name, value) in &meta.kept_xattrs {
-        if !xattrs.iter().any(|(found, _)| found == name.as_ref() as &[u8]) {
-            xattrs.push((name.to_vec(), value.to_vec()));
-        }
     }
 }

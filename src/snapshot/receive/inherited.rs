@@ -3,12 +3,12 @@
 use super::content::Written;
 use super::entry;
 use super::links::Links;
-use super::tree::{Tree, cannot_make, plain};
+use super::tree::{Tree, cannot_make};
 use crate::error::{Error, Result};
-use crate::fs::metadata;
+use crate::fs::metadata::{self, Xattr};
 use crate::fs::openat;
 use crate::monitor::{Amount, Monitor};
-use crate::snapshot::manifest::{Directory, Entry};
+use crate::snapshot::manifest::{Directory, Entry, Meta};
 use crate::snapshot::source_path::join;
 use crate::snapshot::stream::Xattrs;
 use crate::tree::walk::absolute;
@@ -47,14 +47,12 @@ impl<'a> Inherited<'a> {
 
     /// The attributes of a directory of the base.
     pub(super) fn xattrs(&self, directory: &Directory) -> Result<Xattrs> {
-        let mut xattrs = directory.meta.kept_xattrs.clone();
+        let mut xattrs = Vec::new();
         if let Some(base) = self.base.filter(|_| directory.meta.has_xattrs) {
             let found = openat::open_dir(base, &directory.path).and_then(metadata::xattrs);
-            let found = found.map_err(|errno| Error::io("read the attributes of", absolute(&directory.path), errno))?;
-            xattrs.retain(|(name, _)| !found.iter().any(|(known, _)| known[..] == name[..]));
-            xattrs.extend(found.into_iter().map(|(name, value)| (name.into(), value.into())));
+            xattrs = found.map_err(|errno| Error::io("read the attributes of", absolute(&directory.path), errno))?;
         }
-        Ok(xattrs)
+        Ok(directory.meta.xattrs(xattrs).into_iter().map(|(name, value)| (name.into(), value.into())).collect())
     }
 
     pub(super) fn push(&mut self, path: &[u8], dir: Arc<OwnedFd>, entry: Entry) {
@@ -132,24 +130,30 @@ fn make(
     monitor: &dyn Monitor,
 ) -> Result<Entry> {
     let failed = |errno| cannot_make(&join(path, &entry.name), errno);
-    let kept = plain(std::mem::take(&mut entry.meta.kept_xattrs));
-    if let Some(file) = entry.file() {
+    if let Some(size) = entry.file().map(|file| file.size) {
         let source = openat::open_file(from.as_fd(), &entry.name)
             .map_err(|errno| Error::io("open the base's copy of", absolute(&join(path, &entry.name)), errno))?;
-        let mut xattrs = if entry.meta.has_xattrs { metadata::xattrs(&source).map_err(failed)? } else { Vec::new() };
-        xattrs.extend(kept);
+        let xattrs = if entry.meta.has_xattrs { metadata::xattrs(&source).map_err(failed)? } else { Vec::new() };
+        let xattrs = take_all(&mut entry.meta, xattrs);
         let attributes = tree.attributes(&entry.meta, &xattrs);
         let made = entry::create(tree, dir.as_fd(), &entry.name, &attributes).map_err(failed)?;
-        entry::clone(tree, &source, &made, file.size, monitor).map_err(failed)?;
+        entry::clone(tree, &source, &made, size, monitor).map_err(failed)?;
         let refused = tree.creator.finish(&made, attributes.mode, &attributes).map_err(failed)?;
         tree.keep(&mut entry.meta, refused);
         entry::set_stored(&mut entry, Written::default());
         return Ok(entry);
     }
-    let mut xattrs =
+    let xattrs =
         if entry.meta.has_xattrs { metadata::xattrs_at(from, &entry.name).map_err(failed)? } else { Vec::new() };
-    xattrs.extend(kept);
+    let xattrs = take_all(&mut entry.meta, xattrs);
     let path = join(path, &entry.name);
     entry::node(tree, dir.as_fd(), &mut entry, &xattrs).map_err(|errno| cannot_make(&path, errno))?;
     Ok(entry)
+}
+
+/// All attributes of an entry. Those that only its record had are taken from the record: this tree may accept them.
+fn take_all(meta: &mut Meta, tree: Vec<Xattr>) -> Vec<Xattr> {
+    let all = meta.xattrs(tree);
+    meta.kept_xattrs.clear();
+    all
 }

@@ -10,7 +10,7 @@ use super::metadata::attributes;
 use super::options::{Overwrite, TEMPORARY};
 use super::place::Place;
 use super::stats::Stats;
-use super::{content, delete, outcome, xattrs};
+use super::{content, delete, xattrs};
 use crate::error::{Error, Result};
 use crate::fs::metadata::{self, FileAttr};
 use crate::fs::openat;
@@ -171,7 +171,7 @@ fn give_metadata(context: &Context<'_>, place: &Place, meta: &Meta) -> Attempt<V
     };
     let given = give().map_err(|errno| fail("set the metadata of", errno))?;
     let lacking = xattrs::of_directory(context, &recorded, given.has_unlisted);
-    Ok(outcome::refused_error(&given.refused).into_iter().chain(lacking).collect())
+    Ok(given.refused.error("restore").into_iter().chain(lacking).collect())
 }
 
 /// Whether the metadata of an existing directory differs from the snapshot's.

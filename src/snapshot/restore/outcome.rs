@@ -10,8 +10,6 @@ use crate::monitor::{Amount, Change};
 use crate::snapshot::manifest::{Body, Entry};
 use crate::tree::writer::{Failure, Target as _};
 use rustix::io::Errno;
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 /// The result of restoring an entry.
@@ -43,7 +41,7 @@ pub(super) fn count(entry: &Entry) -> Stats {
 
 /// Reports the metadata of an inode that the target could not take, and counts it.
 pub(super) fn report(context: &Context<'_>, refused: &metadata::Refused, shown: impl FnOnce() -> PathBuf) -> u64 {
-    refused_error(refused).map_or(0, |error| {
+    refused.error("restore").map_or(0, |error| {
         context.monitor.problem(&error.at(shown()));
         1
     })
@@ -56,34 +54,6 @@ pub(super) fn report_seal(
     shown: impl FnOnce() -> PathBuf,
 ) -> u64 {
     report(context, &metadata::Refused { fileattr, ..metadata::Refused::default() }, shown)
-}
-
-/// The error for metadata of an inode that was not restored.
-pub(super) fn refused_error(refused: &metadata::Refused) -> Option<Error> {
-    let names = || {
-        let names: Vec<_> =
-            refused.xattrs.iter().map(|(name, _)| crate::util::text::escape(OsStr::from_bytes(name))).collect();
-        names.join(", ")
-    };
-    let mut what = Vec::new();
-    if refused.ownership {
-        what.push("owner or mode".to_string());
-    }
-    if !refused.xattrs.is_empty() {
-        what.push(names());
-    }
-    if refused.fileattr.flags != 0 {
-        what.push(format!("chattr flags {}", metadata::letters(refused.fileattr.flags)));
-    }
-    if refused.fileattr.project {
-        what.push("project id".to_string());
-    }
-    if what.is_empty() {
-        return None;
-    }
-    let what = what.join(", ");
-    let error = Error::failed(format!("restore all metadata ({what}) of"));
-    Some(if rustix::process::geteuid().is_root() { error } else { error.hint("root may") })
 }
 
 /// The failure of an entry that has a directory in its place.

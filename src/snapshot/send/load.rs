@@ -86,13 +86,7 @@ pub(super) fn pieces(at: &Directories, entry: &Entry) -> Result<Vec<Piece>> {
 
 /// All attributes of an entry: those of its tree, and those that the tree did not take.
 pub(super) fn all(tree: Vec<metadata::Xattr>, meta: &Meta) -> Xattrs {
-    let mut xattrs: Xattrs = tree.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
-    for kept in &meta.kept_xattrs {
-        if !xattrs.iter().any(|(name, _)| *name == kept.0) {
-            xattrs.push(kept.clone());
-        }
-    }
-    xattrs
+    meta.xattrs(tree).into_iter().map(|(name, value)| (name.into(), value.into())).collect()
 }
 
 /// Finds what must be sent of a file: what differs from the best start.
