@@ -331,7 +331,9 @@ pub(crate) fn free_bytes(path: &Path) -> u64 {
 
 /// Whether a directory is the root of a Btrfs subvolume.
 pub(crate) fn is_subvolume(dir: &Path) -> bool {
-    fs::metadata(dir).is_ok_and(|meta| meta.ino() == 256)
+    // Elsewhere, any directory may have this number.
+    let is_btrfs = rustix::fs::statfs(dir).is_ok_and(|status| status.f_type == 0x9123_683e);
+    is_btrfs && fs::metadata(dir).is_ok_and(|meta| meta.ino() == 256)
 }
 
 /// Whether a Btrfs subvolume is read-only, according to `btrfs`.
