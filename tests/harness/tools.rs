@@ -332,7 +332,7 @@ pub(crate) fn free_bytes(path: &Path) -> u64 {
 /// Whether a directory is the root of a Btrfs subvolume.
 pub(crate) fn is_subvolume(dir: &Path) -> bool {
     // Elsewhere, any directory may have this number.
-    let is_btrfs = rustix::fs::statfs(dir).is_ok_and(|status| status.f_type == 0x9123_683e);
+    let is_btrfs = rustix::fs::statfs(dir).is_ok_and(|status| status.f_type == libc::BTRFS_SUPER_MAGIC);
     is_btrfs && fs::metadata(dir).is_ok_and(|meta| meta.ino() == 256)
 }
 
