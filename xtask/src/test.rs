@@ -94,6 +94,8 @@ struct Outcome {
     failed: u64,
     /// Name and reason of each test that could not run, though Rust's runner counts it as passed.
     skipped: Vec<String>,
+    /// What the failed tests printed: Rust's runners print it far above their last lines.
+    failures: Vec<String>,
     /// The last line of each of Rust's runners.
     results: Vec<String>,
     success: bool,
@@ -115,6 +117,7 @@ fn cargo_test(dir: &Path, options: &Options, variables: &[(&str, PathBuf)]) -> R
     cargo.env_remove("PLEACH_REPO");
     let mut child = cargo.stdout(Stdio::piped()).spawn().context("cannot run cargo")?;
     let mut outcome = Outcome { filtered: !options.filters.is_empty(), ..Outcome::default() };
+    let mut of_failure = false;
     for line in BufReader::new(child.stdout.take().expect("stdout is a pipe")).split(b'\n') {
         let line = line?;
         let line = String::from_utf8_lossy(&line);
@@ -125,6 +128,10 @@ fn cargo_test(dir: &Path, options: &Options, variables: &[(&str, PathBuf)]) -> R
             outcome.results.push(line.into_owned());
         } else {
             println!("{line}");
+            of_failure = is_of_failure(&line, of_failure);
+            if of_failure && outcome.failures.len() < FAILURE_LINES {
+                outcome.failures.push(line.into_owned());
+            }
         }
     }
     outcome.success = child.wait()?.success();
@@ -133,6 +140,16 @@ fn cargo_test(dir: &Path, options: &Options, variables: &[(&str, PathBuf)]) -> R
         outcome.skipped.sort();
     }
     Ok(outcome)
+}
+
+/// As many lines of failed tests are repeated at the end.
+const FAILURE_LINES: usize = 200;
+
+/// Whether a line belongs to what a failed test printed, if the line before did (`before`) or not.
+fn is_of_failure(line: &str, before: bool) -> bool {
+    let begins = line.starts_with("---- ") && line.ends_with(" ----");
+    // The list of the names follows.
+    begins || before && line != "failures:"
 }
 
 /// The number before `word` in a line such as `test result: ok. 3 passed; 0 failed; …`.
@@ -145,8 +162,8 @@ fn count(line: &str, word: &str) -> u64 {
 impl Outcome {
     /// Prints the closing lines and returns the exit status.
     fn close(self) -> ExitCode {
-        for result in &self.results {
-            println!("{result}");
+        for line in self.failures.iter().chain(&self.results) {
+            println!("{line}");
         }
         for skipped in &self.skipped {
             println!("skipped: {skipped}");
@@ -177,5 +194,17 @@ mod tests {
         assert_eq!(count(line, "passed"), 12);
         assert_eq!(count(line, "failed"), 3);
         assert_eq!(count("nothing of the kind", "passed"), 0);
+    }
+
+    #[test]
+    fn what_failed_tests_printed_ends_at_the_list_of_their_names() {
+        let lines =
+            ["test a ... ok", "failures:", "", "---- a::b stdout ----", "panicked", "", "failures:", "    a::b"];
+        let mut of_failure = false;
+        let kept = lines.iter().filter(|line| {
+            of_failure = is_of_failure(line, of_failure);
+            of_failure
+        });
+        assert_eq!(kept.copied().collect::<Vec<_>>(), ["---- a::b stdout ----", "panicked", ""]);
     }
 }
