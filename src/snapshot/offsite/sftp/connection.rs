@@ -7,6 +7,7 @@ use crate::util::text;
 use std::collections::HashMap;
 use std::io::{self, BufRead, BufReader, BufWriter, Write};
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Stdio};
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -26,6 +27,8 @@ pub(super) struct Connection {
     output: BufReader<ChildStdout>,
     /// The last message of ssh.
     message: Arc<Mutex<String>>,
+    /// Ends with ssh's messages.
+    messages: Receiver<()>,
     next: u32,
     extensions: Vec<Vec<u8>>,
 }
@@ -48,9 +51,13 @@ impl Connection {
             return Err(io::ErrorKind::NotConnected.into());
         };
         let kept = message.clone();
-        thread::Builder::new().name("ssh messages".into()).spawn(move || keep_last(errors, &kept))?;
+        let (ended, messages) = mpsc::channel();
+        thread::Builder::new().name("ssh messages".into()).spawn(move || {
+            let _ended: Sender<()> = ended;
+            keep_last(errors, &kept);
+        })?;
         let (input, output) = (Some(BufWriter::with_capacity(PIECE * 2, input)), BufReader::new(output));
-        let mut connection = Connection { child, input, output, message, next: 0, extensions: Vec::new() };
+        let mut connection = Connection { child, input, output, message, messages, next: 0, extensions: Vec::new() };
         let version = connection.write(kind::INIT, None, &Body::default().number(3));
         match version.and_then(|()| connection.flush()).and_then(|()| connection.read()) {
             Ok((_, Reply::Version(extensions))) => connection.extensions = extensions,
@@ -180,6 +187,8 @@ impl Connection {
     /// The connection ended: ssh says why.
     fn lost(&mut self, cause: &io::Error) -> io::Error {
         self.end();
+        // Another process may still hold ssh's output open.
+        let _ = self.messages.recv_timeout(GRACE);
         let message = lock(&self.message).clone();
         let why = match cause.kind() {
             _ if !message.is_empty() => message,
