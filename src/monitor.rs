@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 pub use damage::{Damage, Fault, Repaired};
-pub use event::Event;
+pub use event::{Event, WholeWalk};
 pub(crate) use note::MOST;
 pub use note::Note;
 pub use reason::{CacheFault, EngineRefusal, Pinned, Skip};

@@ -39,6 +39,7 @@ mod log;
 mod lost_writes;
 mod meanwhile;
 mod metadata;
+mod narrow;
 #[cfg(feature = "offsite")]
 mod offsite;
 mod options;

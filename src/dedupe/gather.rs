@@ -241,7 +241,7 @@ impl Visitor for Gather<'_> {
         Ok(Some((DirectoryFacts { number, subvolume, is_passage }, None)))
     }
 
-    fn list(&self, directory: &Directory<()>) -> (Names, Option<io::Error>) {
+    fn list(&self, directory: &Directory<()>, _: &DirectoryFacts) -> (Names, Option<io::Error>) {
         self.filter.list(directory)
     }
 

@@ -121,6 +121,12 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     #[test]
+    fn below_is_decided_by_whole_components() {
+        assert!(is_below(b"a/b", b"a") && is_below(b"a", b"a") && is_below(b"a", b""));
+        assert!(!is_below(b"ab", b"a") && !is_below(b"a", b"a/b"));
+    }
+
+    #[test]
     fn directories_deeper_than_a_path_can_be_are_opened() {
         let dir = tempfile::tempdir().unwrap();
         let root: OwnedFd = std::fs::File::open(dir.path()).unwrap().into();

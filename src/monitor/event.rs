@@ -72,6 +72,18 @@ pub enum Event<'a> {
     NoSubvolumes,
     /// `snapshot`: the tree begins as a Btrfs snapshot of this snapshot.
     TreeFromSnapshot(&'a str),
+    /// `snapshot`: only this many inodes, which changed since this snapshot, and the way to them are looked at.
+    ChangesOnly {
+        /// The inodes, also those that were only read.
+        inodes: u64,
+        /// The snapshot.
+        since: &'a str,
+    },
+    /// `snapshot`: everything is looked at, although the last run noted what it saw.
+    WholeWalk(WholeWalk<'a>),
+    /// `snapshot`: an entry changed, and the transactions do not show it. This run saw it because it looked at
+    /// everything.
+    ChangeMissed(&'a Path),
     /// `snapshot`: the tree of this snapshot was changed after it was published, so no tree can begin with it.
     SnapshotChanged(&'a str),
     /// `snapshot`: the clock is behind the newest snapshot.
@@ -242,6 +254,28 @@ pub enum Event<'a> {
     },
 }
 
+/// Why a run looks at everything.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum WholeWalk<'a> {
+    /// It is time to, or the user asked for it.
+    Due,
+    /// The sources, the options or the version of the program are others than in the last run.
+    OtherConditions,
+    /// The sources are not in the subvolumes that they were in.
+    OtherSubvolumes,
+    /// Files are excluded by age, and they grow older without a change.
+    ExcludesByAge,
+    /// So much changed that everything is looked at as fast.
+    ManyChanges,
+    /// Btrfs's trees, or the last manifest, could not be read.
+    Unreadable,
+    /// The filesystem of this directory was set back to an earlier state.
+    SetBack(&'a Path),
+    /// This entry differs from the last snapshot's, and the transactions do not show it.
+    Disagrees(&'a Path),
+}
+
 impl<'a> Event<'a> {
     /// Whether it is only of interest to curious users.
     pub fn is_detail(&self) -> bool {
@@ -251,6 +285,14 @@ impl<'a> Event<'a> {
                 | Event::LeftoversRemoved { .. }
                 | Event::EngineRefused { .. }
                 | Event::TreeFromSnapshot(_)
+                | Event::ChangesOnly { .. }
+                | Event::WholeWalk(
+                    WholeWalk::Due
+                        | WholeWalk::OtherConditions
+                        | WholeWalk::OtherSubvolumes
+                        | WholeWalk::ExcludesByAge
+                        | WholeWalk::ManyChanges
+                )
                 | Event::FrozenDeleted(_)
                 | Event::FileSkipped { .. }
                 | Event::NotShared { .. }
@@ -273,6 +315,9 @@ impl<'a> Event<'a> {
             Event::CaseInsensitive => "case-insensitive",
             Event::NoSubvolumes => "no-subvolumes",
             Event::TreeFromSnapshot(_) => "tree-from-snapshot",
+            Event::ChangesOnly { .. } => "changes-only",
+            Event::WholeWalk(_) => "whole-walk",
+            Event::ChangeMissed(_) => "change-missed",
             Event::SnapshotChanged(_) => "snapshot-changed",
             Event::ClockBehind { .. } => "clock-behind",
             Event::SmallRenamesIgnored { .. } => "small-renames-ignored",

@@ -24,6 +24,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
+pub(crate) use tag::CACHE as CACHE_TAG;
 use tag::{Tag, Tags};
 
 /// How many unmatched patterns are reported by name.
@@ -46,6 +47,15 @@ pub struct Options {
     pub larger_than: Option<u64>,
     /// Regular files with a last content change longer ago than this.
     pub older_than: Option<Duration>,
+}
+
+impl Options {
+    /// A text that differs if other entries are excluded.
+    pub(crate) fn description(&self) -> String {
+        let Options { patterns, caches, if_present, one_file_system, larger_than, older_than } = self;
+        let patterns = patterns.lines().collect::<Vec<_>>();
+        format!("{patterns:?} {caches} {if_present:?} {one_file_system} {larger_than:?} {older_than:?}")
+    }
 }
 
 /// How many entries were excluded, by reason. Entries below an excluded directory are not counted.
@@ -130,6 +140,17 @@ impl Filter {
                 add(&self.counts.patterns);
             }
             !is_out
+        })
+    }
+
+    /// Those of these names in a directory that exist and are not excluded by name or by a tag.
+    pub(crate) fn among<'n>(&self, directory: &Directory<()>, names: impl IntoIterator<Item = &'n [u8]>) -> Names {
+        let tag = self.tags.of(&directory.fd).filter(|_| !self.is_source(&directory.path));
+        let mut within = self.patterns.within(&directory.path);
+        Names::among(&directory.fd, names, |name, is_directory| match &tag {
+            Some(Tag::Kept(tag)) => name == *tag,
+            Some(Tag::Gone) => false,
+            None => !within.excludes(name, is_directory) || self.is_source(&directory.join(name)),
         })
     }
 

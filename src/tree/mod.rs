@@ -1,5 +1,6 @@
 //! Directory trees: walked, filtered, written, deleted.
 
+pub(crate) mod changed;
 pub(crate) mod deletion;
 pub(crate) mod estimate;
 pub mod exclude;

@@ -1,7 +1,7 @@
 //! Another process, simulated: it interferes once during a run.
 
 use pleach::error::Error;
-use pleach::monitor::{Amount, Monitor};
+use pleach::monitor::{Amount, Event, Monitor};
 use std::sync::{Mutex, Once};
 
 /// The moment at which it interferes.
@@ -11,6 +11,8 @@ pub(crate) enum When {
     Copying,
     /// All files are made, and wait for the sync.
     Syncing,
+    /// It was decided to look only at what changed, and the walk has not begun.
+    Narrowing,
 }
 
 /// Interferes, and keeps the reported problems.
@@ -41,6 +43,12 @@ impl<F: Fn() + Sync> Monitor for Meddler<F> {
 
     fn advance(&self, done: Amount) {
         if self.when == When::Copying && done.bytes > 0 {
+            self.once.call_once(&self.meddle);
+        }
+    }
+
+    fn event(&self, event: Event<'_>) {
+        if self.when == When::Narrowing && matches!(event, Event::ChangesOnly { .. }) {
             self.once.call_once(&self.meddle);
         }
     }

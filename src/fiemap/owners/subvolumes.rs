@@ -5,8 +5,8 @@
 
 use super::owner::Name;
 use crate::fs::mounts::{self, Mount};
+use crate::sys::btrfs::inode::names;
 use crate::sys::btrfs::logical::{self, ROOT_DIRECTORY, TOP_LEVEL};
-use crate::sys::btrfs::tree::{self, INODE_EXTREF, INODE_REF, Key, Step};
 use rustix::fs::{AtFlags, CWD, OFlags};
 use rustix::io::{Errno, Result};
 use std::collections::HashMap;
@@ -122,17 +122,7 @@ fn describe(anchor: &OwnedFd, id: u64) -> Result<Rc<Subvolume>> {
 
 /// All names of an inode, however many, from its items in the subvolume's tree.
 fn all_paths(anchor: &OwnedFd, root: u64, inode: u64) -> Result<Vec<Vec<u8>>> {
-    let mut names: Vec<(u64, Vec<u8>)> = Vec::new();
-    let (first, last) = (Key::new(inode, INODE_REF, 0), Key::new(inode, INODE_EXTREF, u64::MAX));
-    tree::search(anchor, root, first, last, |item| {
-        // Each name follows its directory (EXTREF), its index, and its own length.
-        let mut rest = item.data;
-        while let Some((directory, name, behind)) = next_name(item.key, rest) {
-            names.push((directory, name.to_vec()));
-            rest = behind;
-        }
-        Step::Next
-    })?;
+    let names = names(anchor, root, inode)?;
     let mut directories = HashMap::new();
     let mut paths = Vec::with_capacity(names.len());
     for (directory, name) in names {
@@ -145,35 +135,4 @@ fn all_paths(anchor: &OwnedFd, root: u64, inode: u64) -> Result<Vec<Vec<u8>>> {
         paths.push([&before[..], &name[..]].concat());
     }
     Ok(paths)
-}
-
-/// The next name of an item: its directory, the name, and the remaining data.
-fn next_name(key: Key, data: &[u8]) -> Option<(u64, &[u8], &[u8])> {
-    let (directory, rest) = match key.kind {
-        INODE_REF => (key.offset, data),
-        INODE_EXTREF => (u64::from_le_bytes(*data.first_chunk()?), &data[8..]),
-        _ => return None,
-    };
-    let length = u16::from_le_bytes(*rest.get(8..)?.first_chunk()?);
-    let (name, behind) = rest.get(10..)?.split_at_checked(length.into())?;
-    Some((directory, name, behind))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_are_read_from_both_kinds_of_items() {
-        let named = |name: &[u8]| [&7u64.to_le_bytes()[..], &(name.len() as u16).to_le_bytes(), name].concat();
-        let two = [named(b"a"), named(b"bc")].concat();
-        let key = Key::new(300, INODE_REF, 256);
-        let (directory, name, rest) = next_name(key, &two).unwrap();
-        assert_eq!((directory, name), (256, &b"a"[..]));
-        assert_eq!(next_name(key, rest), Some((256, &b"bc"[..], &b""[..])));
-        let extended = [&999u64.to_le_bytes()[..], &named(b"d")].concat();
-        assert_eq!(next_name(Key::new(300, INODE_EXTREF, 1), &extended), Some((999, &b"d"[..], &b""[..])));
-        assert_eq!(next_name(key, &two[..10]), None, "a name that does not fit its item");
-        assert_eq!(next_name(key, b""), None);
-    }
 }

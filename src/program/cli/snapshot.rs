@@ -80,6 +80,12 @@ pub(crate) struct Snapshot {
     /// They are read from a temporary read-only snapshot of their subvolume. Only root can do that.
     #[arg(long, conflicts_with = "dry_run")]
     pub(crate) freeze: bool,
+    /// Look at everything, not only at what changed
+    ///
+    /// As root, a snapshot of sources on Btrfs into a repository on Btrfs looks only at what changed since the last
+    /// one, as the filesystem's transactions show it. Every 30th snapshot looks at everything by itself.
+    #[arg(long)]
+    pub(crate) full_walk: bool,
     /// Only show what would be done
     #[arg(long)]
     pub(crate) dry_run: bool,

@@ -29,6 +29,7 @@ pub(crate) fn run(args: &cli::Snapshot, globals: &Globals, output: &Output) -> R
         threads: globals.threads,
         freeze: args.freeze,
         subvolumes: create::Subvolumes::Auto,
+        narrow_walks: args.full_walk.then_some(0),
         allow_empty: args.allow_empty,
         dry_run: args.dry_run,
     };

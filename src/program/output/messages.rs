@@ -63,6 +63,15 @@ pub(crate) fn event(event: &Event<'_>) -> String {
             "cloning each file: only root may create and delete Btrfs subvolumes in the repository".into()
         }
         Event::TreeFromSnapshot(name) => format!("the new tree begins as a Btrfs snapshot of {name}"),
+        Event::ChangesOnly { inodes, since } => {
+            format!("looking only at {} that changed since {since}", counted(inodes, "inode"))
+        }
+        Event::WholeWalk(why) => format!("looking at everything: {}", reasons::whole_walk(why)),
+        Event::ChangeMissed(path) => format!(
+            "{} changed, and Btrfs's transactions do not show it: please report this; this snapshot has the change, but \
+             earlier ones may lack it",
+            text::path(path)
+        ),
         Event::SnapshotChanged(name) => {
             format!("cloning each file this time: the snapshot {name} was changed after it was published")
         }

@@ -1,6 +1,7 @@
 //! The words for the reasons that events and stats give.
 
-use crate::monitor::{CacheFault, EngineRefusal, Fault, Pinned, Skip};
+use crate::monitor::{CacheFault, EngineRefusal, Fault, Pinned, Skip, WholeWalk};
+use crate::util::text;
 use std::borrow::Cow;
 use std::io;
 
@@ -16,6 +17,26 @@ pub(super) fn engine_refusal(reason: EngineRefusal) -> Cow<'static, str> {
         EngineRefusal::Unsupported => "the kernel does not offer it for these files".into(),
         EngineRefusal::Invalid => "the kernel finds it invalid for this pair of files".into(),
         EngineRefusal::Refused(errno) => io::Error::from_raw_os_error(errno).to_string().into(),
+    }
+}
+
+/// Why a run looks at everything.
+pub(super) fn whole_walk(why: WholeWalk<'_>) -> String {
+    match why {
+        WholeWalk::Due => "it is time to check that nothing was missed".into(),
+        WholeWalk::OtherConditions => {
+            "the sources, the options or pleach itself changed since the last snapshot".into()
+        }
+        WholeWalk::OtherSubvolumes => "the sources are in other subvolumes than at the last snapshot".into(),
+        WholeWalk::ExcludesByAge => "files are excluded by age".into(),
+        WholeWalk::ManyChanges => "so much changed that this is as fast".into(),
+        WholeWalk::Unreadable => "the filesystem's trees, or the last manifest, could not be read".into(),
+        WholeWalk::SetBack(path) => {
+            format!("the filesystem of {} was set back to an earlier state", text::path(path))
+        }
+        WholeWalk::Disagrees(path) => {
+            format!("{} changed, and Btrfs's transactions do not show it", text::path(path))
+        }
     }
 }
 

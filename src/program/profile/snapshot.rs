@@ -27,6 +27,7 @@ pub(crate) struct Snapshot {
     unchanged: Unchanged,
     hash: Hash,
     freeze: bool,
+    full_walk_every: u64,
     allow_empty: bool,
     pub(crate) require_sharing: Option<f64>,
 }
@@ -46,6 +47,7 @@ impl Snapshot {
             unchanged: fields.or("unchanged", Unchanged::Clone, |value| values::choice(value, UNCHANGED)),
             hash: fields.or("hash", Hash::New, |value| values::choice(value, HASHES)),
             freeze: fields.or("freeze", false, values::flag),
+            full_walk_every: fields.or("full_walk_every", 30, values::positive),
             allow_empty: fields.or("allow_empty", false, values::flag),
             require_sharing: fields.optional("require_sharing", values::percent),
         }
@@ -65,6 +67,7 @@ impl Snapshot {
             ("unchanged", values::word(UNCHANGED, &self.unchanged).into()),
             ("hash", values::word(HASHES, &self.hash).into()),
             ("freeze", self.freeze.into()),
+            ("full_walk_every", i64::try_from(self.full_walk_every).unwrap_or(i64::MAX).into()),
             ("allow_empty", self.allow_empty.into()),
             ("require_sharing", self.require_sharing.map_or_else(unset, Into::into)),
         ]
@@ -97,6 +100,7 @@ impl Snapshot {
             subvolumes: create::Subvolumes::Auto,
             unchanged: self.unchanged,
             threads,
+            narrow_walks: Some(self.full_walk_every.saturating_sub(1)),
             allow_empty: self.allow_empty,
             dry_run,
         })

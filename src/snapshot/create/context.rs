@@ -3,10 +3,12 @@
 
 use super::content_index::ContentIndex;
 use super::failure::{NAME_TAKEN, cannot_make, is_fatal};
+use super::narrowing::Narrowing;
 use super::options::{Hash, Options};
 use super::previous::Previous;
 use super::staged::Staged;
 use super::stats::Stats;
+use super::watch::Watch;
 use crate::error::{Error, Result};
 use crate::fs::filesystem::Filesystem;
 use crate::fs::flush::Flusher;
@@ -54,6 +56,10 @@ pub(super) struct Context<'a> {
     pub(super) flusher: Flusher,
     /// The last snapshot's files by content; built when first needed.
     pub(super) content_index: OnceLock<ContentIndex>,
+    /// The part of the sources that is looked at; `None`: everything.
+    pub(super) narrowing: Option<Narrowing>,
+    /// Notes what the run sees, for the next run.
+    pub(super) watch: Option<Watch>,
     /// How many bytes were hashed without the index.
     pub(super) hashed: AtomicU64,
     /// Whether a device is the snapshot's filesystem.
@@ -66,7 +72,7 @@ impl<'a> Context<'a> {
         previous: Option<&'a Previous>,
         staged: Option<Staged>,
         repository: Option<Own>,
-        filter: Filter,
+        (filter, watch, narrowing): (Filter, Option<Watch>, Option<Narrowing>),
         begun: Option<Time>,
         options: &'a Options,
         monitor: &'a dyn Monitor,
@@ -83,6 +89,8 @@ impl<'a> Context<'a> {
             devices,
             flusher,
             content_index,
+            narrowing,
+            watch,
             hashed,
             same_filesystem,
             fileattrs,

@@ -6,6 +6,7 @@ use super::context::Context;
 use super::failure::{Attempt, Failure, cannot_make};
 use super::inherited_entry;
 use super::planned;
+use super::scope::Scope;
 use super::staged::Staged;
 use super::staged_directory::{self, Last, StagedDirectory};
 use super::stats::Stats;
@@ -35,13 +36,19 @@ pub(super) fn enter(
     part: &mut Stats,
 ) -> Result<Option<(StagedDirectory, Recorded)>> {
     let old = based_on(context, directory)?;
+    let is_untouched = old.as_ref().is_some_and(|old| is_untouched(context, directory, old));
+    let scope = match &context.narrowing {
+        Some(narrowing) => narrowing.scope(directory, old.as_ref(), is_untouched),
+        None => Scope::Whole,
+    };
     let entered = match &old {
-        Some(old) if is_untouched(context, directory, old) => {
+        Some(old) if is_untouched => {
             Some((StagedDirectory::untouched(), Meta { dev: directory.status.dev, ..old.meta.clone() }))
         }
         _ => enter_changed(context, directory, parent, old.as_ref(), part)?,
     };
     let Some((place, meta)) = entered else { return Ok(None) };
+    let place = place.with(scope);
     part.dirs += u64::from(!directory.scaffold);
     let change = if context.options.dry_run { planned::directory(context, directory, part)? } else { None };
     let record = Record { path: directory.path.clone(), scaffold: directory.scaffold, meta };

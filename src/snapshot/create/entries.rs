@@ -10,6 +10,7 @@ use super::inherited_entry;
 use super::large_file;
 use super::node;
 use super::planned;
+use super::scope::Scope;
 use super::source_entry::SourceEntry;
 use super::staged::Staged;
 use super::staged_directory::StagedDirectory;
@@ -26,6 +27,8 @@ use rustix::io::Errno;
 #[derive(Default)]
 pub(super) struct Output {
     pub(super) items: Vec<(Item, Option<Change>)>,
+    /// If it is the record of a directory: the part of the directory that is looked at.
+    pub(super) scope: Scope,
 }
 
 /// Adds the entries of these names, `group` at a time, and returns their records.

@@ -119,6 +119,12 @@ impl Frozen {
         sources.with(self.stand_ins.clone())
     }
 
+    /// The UUIDs of the snapshots.
+    pub(super) fn uuids(&self) -> Vec<[u8; 16]> {
+        let found = self.snapshots.iter().filter_map(|snapshot| logical::subvolume(&snapshot.root).ok());
+        found.map(|subvolume| subvolume.uuid).collect()
+    }
+
     /// The repository's own directory, to be recognised on the walk.
     pub(super) fn own(&self, repository: &Repository) -> Option<Own> {
         Status::of(repository.fd()).ok().map(|status| Own { status, frozen: self.repository })

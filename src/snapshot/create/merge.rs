@@ -1,11 +1,15 @@
 //! The sink of the walk: writes the manifest, and reads the last manifest in step to find entries that are gone or
-//! renamed.
+//! renamed. Records of what the walk did not look at (`scope`) are taken over, whole blocks of them as they are.
 
 use super::entries::Output;
 use super::removal::Removal;
+use super::retained::Retained;
+use super::scope::Scopes;
 use super::stats::Stats;
+use super::unsettled::Unsettled;
 use crate::error::Result;
-use crate::monitor::{Change, Monitor};
+use crate::fs::status::Time;
+use crate::monitor::{Change, Event, Monitor};
 use crate::snapshot::manifest::{self, Entry, FileBody, Item, Items, Stored, Writer, compare_paths};
 use crate::snapshot::noting::Noting;
 use crate::snapshot::source_path::join;
@@ -21,7 +25,10 @@ const RENAME_CANDIDATES: usize = 1 << 20;
 pub(super) struct Merge<'a> {
     writer: Option<Writer>,
     old: Option<Items<'a>>,
-    /// The old record that has not been passed, and the directory it lies in.
+    unseen: Unseen<'a>,
+    /// Entries that the next run must look at; only if it may be a narrow one.
+    unsettled: Option<Unsettled>,
+    /// The old record that was read and not passed, and the directory it lies in.
     ahead: Option<Item>,
     ahead_directory: Vec<u8>,
     directory: Vec<u8>,
@@ -41,18 +48,35 @@ pub(super) struct Merge<'a> {
     shortened: Vec<PathBuf>,
 }
 
+/// Old records that the walk did not look at, or would not have looked at.
+pub(super) enum Unseen<'a> {
+    /// The walk looks at everything.
+    None,
+    /// They are taken over.
+    Kept(Scopes, Retained),
+    /// The walk looks at everything, and changes among them are reported here. Changes from this time on are new.
+    Checked(Scopes, Time, &'a dyn Monitor),
+}
+
 impl<'a> Merge<'a> {
     pub(super) fn new(
         writer: Option<Writer>,
-        old: Option<Items<'a>>,
+        (old, unseen): (Option<Items<'a>>, Unseen<'a>),
+        unsettled: Option<Unsettled>,
         plan: Option<&'a dyn Monitor>,
         removal: Option<Removal<'a>>,
         block_size: u64,
         skipped: &'a Noting<'a>,
-    ) -> Result<Self> {
-        let mut merge = Merge {
+    ) -> Self {
+        let mut writer = writer;
+        if let (Unseen::Kept(..), Some(writer)) = (&unseen, &mut writer) {
+            writer.expect_blocks();
+        }
+        Merge {
             writer,
             old,
+            unseen,
+            unsettled,
             ahead: None,
             ahead_directory: Vec::new(),
             directory: Vec::new(),
@@ -65,23 +89,33 @@ impl<'a> Merge<'a> {
             block_size: block_size.max(1),
             rounding: 0,
             shortened: Vec::new(),
-        };
-        merge.read_old()?;
-        Ok(merge)
+        }
     }
 
     /// Takes the output of a part of the walk.
-    pub(super) fn push(&mut self, output: Output) -> Result<()> {
+    pub(super) fn push(&mut self, output: Output, number: impl Fn(u64) -> u64) -> Result<()> {
+        let mut scope = Some(output.scope);
         for (mut item, change) in output.items {
             if let Item::Directory(directory) = &item {
                 self.directory.clone_from(&directory.path);
             }
+            let meta = item.meta_mut();
+            meta.dev = number(meta.dev);
             if manifest::shorten(&mut item) {
                 self.shortened.push(absolute(&path_of(&self.directory, &item)));
             }
-            self.pass(Some(&item))?;
-            if let (Item::Directory(directory), Some(removal)) = (&item, &mut self.removal) {
-                removal.passed(directory);
+            let is_new = self.pass(Some(&item))?;
+            self.check(&item, is_new || change.is_some());
+            if let Item::Directory(directory) = &item {
+                if let Unseen::Kept(scopes, _) | Unseen::Checked(scopes, ..) = &mut self.unseen {
+                    scopes.passed(&directory.path, scope.take().unwrap_or_default());
+                }
+                if let Some(removal) = &mut self.removal {
+                    removal.passed(directory);
+                }
+            }
+            if let Some(unsettled) = &mut self.unsettled {
+                unsettled.note(&self.directory, &item);
             }
             if let (Some(change), Some(monitor)) = (change, self.plan) {
                 monitor.planned(change, &absolute(&path_of(&self.directory, &item)));
@@ -110,8 +144,9 @@ impl<'a> Merge<'a> {
         std::mem::take(&mut self.shortened)
     }
 
-    /// Passes the rest of the old stream, completes `stats` with the counts of the merge, and returns the writer.
-    pub(super) fn finish(mut self, stats: &mut Stats) -> Result<Option<Writer>> {
+    /// Passes the rest of the old stream, completes `stats` with the counts of the merge, and returns the writer, and
+    /// what is unsettled.
+    pub(super) fn finish(mut self, stats: &mut Stats) -> Result<Merged> {
         self.pass(None)?;
         if let Some(removal) = &mut self.removal {
             removal.settle()?;
@@ -123,32 +158,111 @@ impl<'a> Merge<'a> {
         stats.renamed_files = renamed;
         stats.removed_files = self.removed_files - renamed;
         stats.new_files -= renamed;
-        Ok(self.writer)
+        let retained = match self.unseen {
+            Unseen::Kept(_, retained) => Some(retained),
+            _ => None,
+        };
+        if let Some(retained) = &retained {
+            retained.add_to(stats);
+        }
+        Ok(Merged { writer: self.writer, retained, unsettled: self.unsettled })
     }
 
     /// Passes the old records before `item`, or all of them without an item: they have no counterpart. Passes the
-    /// counterpart of the item too.
-    fn pass(&mut self, item: Option<&Item>) -> Result<()> {
-        while let Some(old) = &self.ahead {
+    /// counterpart of the item too. Returns whether the item has none.
+    fn pass(&mut self, item: Option<&Item>) -> Result<bool> {
+        loop {
+            if self.ahead.is_none() {
+                self.take_blocks(item)?;
+                self.read_old()?;
+            }
+            let Some(old) = &self.ahead else { return Ok(true) };
             let order = match item {
                 Some(item) => compare(&self.ahead_directory, old, &self.directory, item),
                 None => Ordering::Less,
             };
             match order {
-                Ordering::Greater => break,
+                Ordering::Greater => return Ok(true),
                 Ordering::Equal => {
-                    self.read_old()?;
-                    break;
+                    let old = self.ahead.take();
+                    if let (Unseen::Kept(_, retained), Some(old)) = (&mut self.unseen, &old) {
+                        retained.met(old);
+                    }
+                    let has_changed = |old: &Item, new: &Item| {
+                        let (a, b) = (old.meta(), new.meta());
+                        (a.mtime, a.ctime, a.ino, a.mode) != (b.mtime, b.ctime, b.ino, b.mode)
+                    };
+                    return Ok(old.zip(item).is_some_and(|(old, new)| has_changed(&old, new)));
                 }
-                Ordering::Less => self.removed()?,
+                Ordering::Less => self.without_counterpart()?,
+            }
+        }
+    }
+
+    /// Takes over whole blocks of old records that lie before `item` and that the walk did not look at.
+    fn take_blocks(&mut self, item: Option<&Item>) -> Result<()> {
+        let (Unseen::Kept(scopes, _), Some(writer), Some(old)) = (&mut self.unseen, &mut self.writer, &mut self.old)
+        else {
+            return Ok(());
+        };
+        let position = item.map(|item| match item {
+            Item::Directory(directory) => (&directory.path[..], &b""[..]),
+            Item::Entry(entry) => (&self.directory[..], &entry.name[..]),
+        });
+        while let Some((from, to)) = old.next_block() {
+            let is_before = match (position, to) {
+                (None, _) => true,
+                (Some(item), Some(to)) => compare_paths(to.0, item.0).then_with(|| to.1.cmp(item.1)).is_le(),
+                (Some(_), None) => false,
+            };
+            if !is_before || !writer.may_take_block() || !scopes.keep_all(from, to) {
+                break;
+            }
+            if let Some(block) = old.take_block()? {
+                writer.push_block(&block)?;
             }
         }
         Ok(())
     }
 
+    /// Passes an old record without a counterpart: it is taken over, or it is gone.
+    fn without_counterpart(&mut self) -> Result<()> {
+        let Some(old) = &self.ahead else { return Ok(()) };
+        match &mut self.unseen {
+            Unseen::Kept(scopes, retained) => {
+                if scopes.keep(&self.ahead_directory, old) {
+                    if let Some(writer) = &mut self.writer {
+                        writer.push(old)?;
+                    }
+                    self.ahead = None;
+                    return Ok(());
+                }
+                retained.met(old);
+            }
+            Unseen::Checked(..) | Unseen::None => {}
+        }
+        self.removed()
+    }
+
+    /// Reports a change that the walk found only because it looked at everything.
+    fn check(&mut self, item: &Item, has_changed: bool) {
+        if let Unseen::Checked(scopes, since, monitor) = &mut self.unseen
+            && scopes.keep(&self.directory, item)
+            && has_changed
+            && item.meta().ctime < *since
+        {
+            monitor.event(Event::ChangeMissed(&absolute(&path_of(&self.directory, item))));
+        }
+    }
+
     fn removed(&mut self) -> Result<()> {
         if let Some(old) = &self.ahead {
             let path = path_of(&self.ahead_directory, old);
+            if let Unseen::Checked(scopes, _, monitor) = &mut self.unseen
+                && scopes.keep(&self.ahead_directory, old)
+            {
+                monitor.event(Event::ChangeMissed(&absolute(&path)));
+            }
             if let Some(removal) = &mut self.removal {
                 removal.remove(old, &path)?;
             }
@@ -167,19 +281,27 @@ impl<'a> Merge<'a> {
                 }
             }
         }
-        self.read_old()
+        self.ahead = None;
+        Ok(())
     }
 
     fn read_old(&mut self) -> Result<()> {
-        self.ahead = match &mut self.old {
-            Some(old) => old.next().transpose()?,
-            None => None,
-        };
-        if let Some(Item::Directory(directory)) = &self.ahead {
-            self.ahead_directory.clone_from(&directory.path);
+        let Some(old) = &mut self.old else { return Ok(()) };
+        self.ahead = old.next().transpose()?;
+        if self.ahead_directory != old.directory() {
+            self.ahead_directory.clear();
+            self.ahead_directory.extend_from_slice(old.directory());
         }
         Ok(())
     }
+}
+
+/// The result of a merge.
+pub(super) struct Merged {
+    pub(super) writer: Option<Writer>,
+    /// The old records that were taken over.
+    pub(super) retained: Option<Retained>,
+    pub(super) unsettled: Option<Unsettled>,
 }
 
 fn compare(directory_a: &[u8], a: &Item, directory_b: &[u8], b: &Item) -> Ordering {

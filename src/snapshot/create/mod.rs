@@ -26,6 +26,7 @@ mod inherited_entry;
 mod large_file;
 mod link_map;
 mod merge;
+mod narrowing;
 mod new_file;
 mod node;
 mod options;
@@ -38,34 +39,37 @@ mod removal;
 mod renamed_file;
 mod resume;
 mod resumed_file;
+mod retained;
+mod scope;
 mod source_entry;
 mod source_file;
+mod spot_check;
 mod staged;
 mod staged_directory;
 mod stats;
 mod target;
 mod timestamp;
 mod unchanged_link;
+mod unsettled;
+mod visit;
 mod visitor;
+mod watch;
 
 pub use options::{Hash, Options, Subvolumes, Unchanged};
 pub(crate) use past::Past;
 pub(crate) use removal::Removal;
 pub use stats::Stats;
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{ErrorKind, Result};
 use crate::fs::filesystem::{Filesystem, Kind};
 use crate::fs::procfs;
-use crate::monitor::{Amount, Event, Monitor};
+use crate::monitor::{Event, Monitor};
 use crate::snapshot::manifest::{self, Header, Time, Writer};
 use crate::snapshot::noting::{Notes, Noting};
-use crate::snapshot::repository::{self, BlockHashes, Problems, Repository, Staging, Start};
-use crate::tree::exclude::Filter;
-use crate::tree::walk::{self, Sources};
-use context::{Context, Own};
+use crate::snapshot::repository::{self, BlockHashes, Problems, Repository, Seen, Staging, Start};
+use crate::tree::walk::Sources;
 use freeze::Frozen;
 use header::header;
-use merge::Merge;
 use past::Scaffold;
 use previous::{Candidates, Previous};
 use resume::Resume;
@@ -74,7 +78,7 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 use timestamp::Timestamp;
-use visitor::SnapshotVisitor;
+use visit::{Base, visit};
 
 /// Takes a snapshot of `sources` into the repository at `repo`, which is created if it is missing.
 ///
@@ -199,19 +203,25 @@ fn take_beside(
     let parent = previous.map(|previous| previous.reader.header());
     let blocks = repository::blocks(repository, &staging, parent.map(|parent| parent.name.as_str()))?;
     let header = header(&name, timestamp.created, sources, options, previous);
+    let seen = parent.zip(previous).and_then(|(parent, previous)| {
+        let is_live = past.is_none() && staging.is_based;
+        is_live.then(|| repository::seen(repository, &parent.name, &previous.reader.identity())).flatten()
+    });
+    let is_noted = past.is_none() && staging.is_subvolume && rustix::process::geteuid().is_root();
     let result = freeze((sources, past), repository, options, monitor).and_then(|(frozen, _scaffold)| {
         let result = fill(&staging, filesystem, (blocks, resume), &header, |staged| {
-            let own = frozen.own(repository);
-            visit(&frozen.sources(sources), own, previous, Some((staged, timestamp)), options, noting)
+            let base = Base { own: frozen.own(repository), previous, seen, is_noted, frozen: frozen.uuids() };
+            visit(&frozen.sources(sources), base, Some((staged, timestamp)), options, noting)
         });
         frozen.end(monitor);
         result
     });
     repository::remove_frozen_dir(repository);
     match result {
-        Ok(stats) => {
+        Ok((stats, seen)) => {
             monitor.phase("publishing", None);
             repository::publish(repository, staging)?;
+            note_seen(repository, (&name, parent.map(|parent| parent.name.as_str())), seen);
             let stats = cost::measure(Stats { name, ..stats }, repository, (before, filesystem), options);
             // The snapshot is complete. The next run deletes what an error leaves in the trash or on its way there.
             if let Some(parent) = parent.filter(|parent| parent.sources == header.sources) {
@@ -227,6 +237,15 @@ fn take_beside(
             let _ = repository::discard(repository, staging, options.threads_for(true), monitor);
             Err(error)
         }
+    }
+}
+
+/// Records what the run saw of its sources, for the next run.
+fn note_seen(repository: &Repository, (name, parent): (&str, Option<&str>), seen: Option<Seen>) {
+    if let Some(seen) = seen
+        && let Ok(manifest) = repository.manifest(name)
+    {
+        repository::note_seen(repository, (name, parent), &Seen { manifest: manifest.identity(), ..seen });
     }
 }
 
@@ -284,8 +303,8 @@ fn fill(
     filesystem: Filesystem,
     (blocks, resume): (BlockHashes, Resume),
     header: &Header,
-    visit: impl FnOnce((Staged, Writer)) -> Result<Stats>,
-) -> Result<Stats> {
+    visit: impl FnOnce((Staged, Writer)) -> Result<(Stats, Option<Seen>)>,
+) -> Result<(Stats, Option<Seen>)> {
     let writer = Writer::create(staging.create_manifest()?, &staging.manifest, header)?;
     let mut staged = Staged::new(staging, blocks, filesystem)?;
     staged.resume = resume;
@@ -295,13 +314,16 @@ fn fill(
 fn plan(sources: &Sources, repo: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Stats> {
     let noting = Noting::new(monitor);
     let repository = if repo.exists() || options.parent.is_some() { Some(Repository::open(repo)?) } else { None };
-    let Some(repository) = repository else { return visit(sources, None, None, None, options, &noting) };
+    let Some(repository) = repository else {
+        return visit(sources, Base::default(), None, options, &noting).map(|(stats, _)| stats);
+    };
     let mut candidates = candidates(&repository, sources, options, monitor)?;
     emptied::refuse(sources, &repository, options, monitor)?;
     loop {
         let previous = candidates.open(monitor)?;
         let own = Frozen::default().own(&repository);
-        match visit(sources, own, previous.as_ref(), None, options, &noting) {
+        let base = Base { own, previous: previous.as_ref(), ..Base::default() };
+        match visit(sources, base, None, options, &noting).map(|(stats, _)| stats) {
             Err(error) if error.kind() == ErrorKind::Damage && previous.is_some() => {
                 candidates.pass_over(error, monitor);
             }
@@ -321,79 +343,4 @@ fn candidates<'r>(
         Some(id) => Candidates::named(repository, id),
         None => Candidates::of(repository, sources, monitor),
     }
-}
-
-/// Walks the sources. With a staging area and a writer it takes the snapshot; without them it only plans it.
-fn visit(
-    sources: &Sources,
-    repository: Option<Own>,
-    previous: Option<&Previous>,
-    staged: Option<((Staged, Writer), Timestamp)>,
-    options: &Options,
-    noting: &Noting<'_>,
-) -> Result<Stats> {
-    let monitor: &dyn Monitor = noting;
-    let (staged, timestamp) = staged.unzip();
-    let (staged, writer) = staged.unzip();
-    let expected = previous.map(|previous| {
-        let totals = previous.reader.totals();
-        Amount { files: totals.entries(), bytes: totals.bytes }
-    });
-    monitor.phase(if options.dry_run { "comparing" } else { "cloning" }, expected);
-    let plan = options.dry_run.then_some(monitor);
-    let removal = match staged.as_ref().filter(|staged| staged.based) {
-        Some(staged) => {
-            let failed = |cause| Error::failed("open the staging area").because(cause);
-            Some(Removal::new(staged.tree.try_clone().map_err(failed)?, monitor))
-        }
-        None => None,
-    };
-    let block_size = staged.as_ref().map_or(1, |staged| staged.filesystem.block_size);
-    let old = previous.map(|previous| previous.reader.items());
-    let mut merge = Merge::new(writer, old, plan, removal, block_size, noting)?;
-    let filter = Filter::new(&options.excludes, sources);
-    let begun = timestamp.map(|timestamp| timestamp.begun);
-    let visitor = SnapshotVisitor::new(Context::new(previous, staged, repository, filter, begun, options, monitor));
-    let reads_content = previous.is_none() && options.hash == Hash::New && !options.dry_run;
-    let mut walk = || {
-        walk::walk(sources, &visitor, options.threads_for(reads_content), |output| {
-            // After a failed sync no snapshot is possible.
-            visitor.staged().map_or(Ok(()), Staged::check_synced)?;
-            merge.push(output)
-        })
-    };
-    match visitor.staged() {
-        Some(staged) => {
-            let walked = staged.writeback.during(1, || staged.sync(), walk);
-            // This error replaces the error of an interrupted walk, which would keep its files for the next run.
-            staged.check_synced()?;
-            walked?;
-        }
-        None => walk()?,
-    }
-    visitor.report_unmatched();
-    let origins = visitor.origins();
-    let mut stats = visitor.into_stats();
-    if stats.errors > 0 {
-        refuse::failed(sources)?;
-    }
-    for path in sources.vanished() {
-        let error = Error::failed("keep all of the source").at(path);
-        monitor.problem(&error.hint("it vanished while it was read: the snapshot has the part that was read before"));
-        stats.errors += 1;
-    }
-    for path in merge.shortened() {
-        monitor.problem(
-            &Error::failed("keep the extended attributes of")
-                .at(path)
-                .hint("they are too large for a manifest")
-                .keeping_entry(),
-        );
-        stats.errors += 1;
-    }
-    if let Some(mut writer) = merge.finish(&mut stats)? {
-        writer.set_origins(origins);
-        writer.finish(&stats.totals())?;
-    }
-    Ok(stats)
 }

@@ -57,6 +57,9 @@ pub struct Options {
     pub unchanged: Unchanged,
     /// The number of threads; by default it depends on the work and the number of cores.
     pub threads: Option<usize>,
+    /// How many runs in a row may look only at what changed, as the transactions of Btrfs show it; by default 29. The
+    /// next one looks at everything and reports what a run of that kind would have missed.
+    pub narrow_walks: Option<u64>,
     /// Whether a source may be empty although it had files in its last snapshot.
     pub allow_empty: bool,
     /// Only report to the monitor what would be done.

@@ -7,7 +7,7 @@
 
 use super::failure::cannot_make;
 use crate::error::Result;
-use crate::fs::openat;
+use crate::fs::openat::{self, is_below};
 use crate::monitor::Monitor;
 use crate::snapshot::manifest::{Directory, Item, Time};
 use crate::tree::deletion;
@@ -105,21 +105,5 @@ impl<'a> Removal<'a> {
         let omit = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
         let times = Timestamps { last_access: omit, last_modification: mtime.timespec() };
         rustix::fs::futimens(&fd, &times).map_err(|errno| cannot_make(&path, errno))
-    }
-}
-
-/// Whether `path` is `above` or lies below it.
-fn is_below(path: &[u8], above: &[u8]) -> bool {
-    above.is_empty() || path.strip_prefix(above).is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn below_is_decided_by_whole_components() {
-        assert!(is_below(b"a/b", b"a") && is_below(b"a", b"a") && is_below(b"a", b""));
-        assert!(!is_below(b"ab", b"a") && !is_below(b"a", b"a/b"));
     }
 }

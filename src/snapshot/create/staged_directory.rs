@@ -5,6 +5,7 @@
 
 use super::added_entry;
 use super::failure::cannot_make;
+use super::scope::Scope;
 use super::staged::Staged;
 use super::stats::Stats;
 use crate::error::Result;
@@ -34,6 +35,8 @@ pub(super) struct StagedDirectory {
     previous: OnceLock<Option<OwnedFd>>,
     /// The copy's inode and last metadata, if the copy was closed and will be opened again.
     closed: Option<(Inode, Last)>,
+    /// The part of the source's directory that is looked at.
+    scope: Scope,
 }
 
 /// A directory of the staging tree that is open for changes.
@@ -61,6 +64,16 @@ impl StagedDirectory {
         let place = StagedDirectory::default();
         let _ = place.copy.set(Copy { fd, last });
         place
+    }
+
+    /// This part, with the scope of the source's directory.
+    pub(super) fn with(self, scope: Scope) -> StagedDirectory {
+        StagedDirectory { scope, ..self }
+    }
+
+    /// The part of the source's directory that is looked at.
+    pub(super) fn scope(&self) -> &Scope {
+        &self.scope
     }
 
     /// Closes the open descriptors until [`StagedDirectory::reopen`].

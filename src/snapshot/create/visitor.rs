@@ -5,16 +5,19 @@ use super::context::Context;
 use super::directory::{self, Recorded, last};
 use super::emptied;
 use super::entries::{self, Output};
+use super::narrowing::Narrowing;
+use super::scope::Scope;
 use super::staged::Staged;
 use super::staged_directory::StagedDirectory;
 use super::stats::Stats;
+use super::watch::Watch;
 use crate::error::{Error, Result};
 use crate::fs::open_files;
 use crate::fs::status::Status;
 use crate::monitor::{Amount, Event};
 use crate::snapshot::manifest::{Item, LONGEST_PATH, Origin};
 use crate::tree::walk::{Directory, Name, Names, Visitor, absolute};
-use crate::util::mutex::{self, lock};
+use crate::util::mutex::lock;
 use rustix::fs::FileType;
 use std::io;
 use std::ops::ControlFlow;
@@ -33,13 +36,37 @@ impl<'a> SnapshotVisitor<'a> {
         SnapshotVisitor { context, stats: Mutex::default(), group: open_files::part(64, 1..=super::file::GROUP) }
     }
 
-    pub(super) fn into_stats(self) -> Stats {
-        Stats { excluded: self.context.filter.counts(), ..mutex::into_inner(self.stats) }
+    /// The counts so far.
+    pub(super) fn stats(&self) -> Stats {
+        Stats { excluded: self.context.filter.counts(), ..lock(&self.stats).clone() }
     }
 
-    /// The filesystems that the walk found.
+    /// What the run saw of its sources, and what it looked at.
+    pub(super) fn into_watch(self) -> (Option<Watch>, Option<Narrowing>) {
+        (self.context.watch, self.context.narrowing)
+    }
+
+    /// The filesystems that the walk found, and those of records that were taken over.
     pub(super) fn origins(&self) -> Vec<Origin> {
-        self.context.devices.origins()
+        let mut origins = self.context.devices.origins();
+        if let (Some(watch), Some(_), Some(previous)) = (self.watch(), self.narrowing(), self.context.previous) {
+            origins.iter_mut().for_each(|origin| origin.dev = watch.number(origin.dev));
+            origins.extend(previous.reader.origins());
+            origins.sort_by_key(|origin| origin.dev);
+            // The sort is stable: what this run found comes first.
+            origins.dedup_by_key(|origin| origin.dev);
+        }
+        origins
+    }
+
+    /// The part of the sources that is looked at.
+    pub(super) fn narrowing(&self) -> Option<&Narrowing> {
+        self.context.narrowing.as_ref()
+    }
+
+    /// Notes what the run sees.
+    pub(super) fn watch(&self) -> Option<&Watch> {
+        self.context.watch.as_ref()
     }
 
     /// Where the snapshot is made; nowhere in a dry run.
@@ -47,8 +74,11 @@ impl<'a> SnapshotVisitor<'a> {
         self.context.staged.as_ref()
     }
 
-    /// After the walk: reports patterns that matched nothing.
+    /// After the walk: reports patterns that matched nothing. Patterns may match what a narrow walk did not look at.
     pub(super) fn report_unmatched(&self) {
+        if self.narrowing().is_some_and(|narrowing| !narrowing.is_check) {
+            return;
+        }
         self.context.filter.report_unmatched(self.context.monitor);
     }
 
@@ -91,11 +121,19 @@ impl Visitor for SnapshotVisitor<'_> {
             return Ok(None);
         };
         self.count(&part);
+        if let Some(watch) = &self.context.watch {
+            watch.enter(directory, parent, self.context.narrowing.as_ref());
+        }
         self.context.monitor.advance(Amount { files: 1, bytes: 0 });
-        Ok(Some((place, output_of(recorded))))
+        let output = Output { scope: place.scope().clone(), ..output_of(recorded) };
+        Ok(Some((place, output)))
     }
 
-    fn list(&self, directory: &Directory<()>) -> (Names, Option<io::Error>) {
+    fn list(&self, directory: &Directory<()>, place: &StagedDirectory) -> (Names, Option<io::Error>) {
+        let is_check = self.context.narrowing.as_ref().is_some_and(|narrowing| narrowing.is_check);
+        if let (Scope::Only(names), false) = (place.scope(), is_check) {
+            return (self.context.filter.among(directory, names.iter().map(Vec::as_slice)), None);
+        }
         let (names, error) = self.context.filter.list(directory);
         if let (Some(previous), None) = (self.context.previous, &error)
             && let Some(vanished) = emptied::vanished_mount(&previous.reader, directory, &names)
@@ -180,7 +218,7 @@ impl Visitor for SnapshotVisitor<'_> {
 
 /// The output of a directory's own record.
 fn output_of((record, change): Recorded) -> Output {
-    Output { items: vec![(Item::Directory(record), change)] }
+    Output { items: vec![(Item::Directory(record), change)], ..Output::default() }
 }
 
 fn is_directory(status: &Status) -> bool {

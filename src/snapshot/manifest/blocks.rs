@@ -73,7 +73,7 @@ impl Blocks {
     }
 
     /// A block's bytes as the file has them, checked.
-    fn stored(&self, number: usize) -> Result<Vec<u8>> {
+    pub(super) fn stored(&self, number: usize) -> Result<Vec<u8>> {
         let place = self.index.place(number);
         let limit = zstd::zstd_safe::compress_bound(limits::BLOCK as usize) as u64;
         let extent = Extent { offset: place.offset, length: u64::from(place.stored), limit };

@@ -3,6 +3,8 @@
 use super::address::Address;
 use super::block::Block;
 use super::blocks::Blocks;
+use super::layout::VERSION;
+use super::packed::{PackedBlock, RecordKey};
 use super::record::{Directory, Entry, Item};
 use super::wire::Record;
 use crate::error::Result;
@@ -49,6 +51,28 @@ impl<'r> Items<'r> {
     /// The address of the record that was returned last.
     pub fn address(&self) -> Address {
         Address { block: self.next_block.saturating_sub(1), offset: self.given }
+    }
+
+    /// Between two blocks: the first record of the next block, and that of the block behind it.
+    pub(crate) fn next_block(&self) -> Option<(RecordKey<'r>, Option<RecordKey<'r>>)> {
+        let is_between = self.block.as_ref().is_none_or(|block| block.record(self.position).is_none());
+        let index = self.blocks.index();
+        let key = |number: usize| (number < index.len()).then(|| index.key(number));
+        let is_current = self.start.is_none() && self.blocks.version() == VERSION;
+        Some((key(self.next_block).filter(|_| is_between && is_current)?, key(self.next_block + 1)))
+    }
+
+    /// Between two blocks: passes the next block without unpacking it. `None`: there is none.
+    ///
+    /// # Errors
+    /// Kind `Damage` if its digest is wrong.
+    pub(crate) fn take_block(&mut self) -> Result<Option<PackedBlock<'r>>> {
+        let Some((key, next)) = self.next_block() else { return Ok(None) };
+        let place = self.blocks.index().place(self.next_block);
+        let bytes = self.blocks.stored(self.next_block)?;
+        self.block = None;
+        self.next_block += 1;
+        Ok(Some(PackedBlock { bytes, digest: place.digest, raw: place.raw, key, next }))
     }
 
     fn load_next(&mut self) -> Result<()> {

@@ -16,6 +16,7 @@ mod limits;
 mod names;
 mod older;
 mod order;
+mod packed;
 mod reader;
 mod record;
 mod stored_file;
@@ -31,6 +32,7 @@ pub use layout::VERSION;
 pub(crate) use limits::{PATH as LONGEST_PATH, attributes as deserialize_attributes};
 
 pub(crate) use order::{compare_paths, is_name, is_path, may_follow, shared_length};
+pub(crate) use packed::RecordKey;
 pub use reader::Reader;
 pub(crate) use reader::Summary;
 pub(crate) use record::shorten;

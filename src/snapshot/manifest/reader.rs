@@ -8,6 +8,7 @@ use super::items::Items;
 use super::layout::{self, FOOTER_LENGTH, Footer, PREFIX_LENGTH, damage};
 use super::limits::{self, Extent};
 use super::names::EntryNames;
+use super::packed::RecordKey;
 use super::record::{Entry, Header, Origin, Totals};
 use super::wire::Record;
 use crate::error::{Error, Result};
@@ -154,6 +155,11 @@ impl Reader {
     /// How many blocks it has.
     pub fn blocks(&self) -> usize {
         self.blocks.len()
+    }
+
+    /// The first record of a block.
+    pub(crate) fn first_of_block(&self, number: usize) -> RecordKey<'_> {
+        self.blocks.index().key(number)
     }
 
     /// All records in their order.

@@ -236,6 +236,24 @@ impl Totals {
     }
 }
 
+impl Item {
+    /// Its metadata.
+    pub(crate) fn meta(&self) -> &Meta {
+        match self {
+            Item::Directory(directory) => &directory.meta,
+            Item::Entry(entry) => &entry.meta,
+        }
+    }
+
+    /// Its metadata.
+    pub(crate) fn meta_mut(&mut self) -> &mut Meta {
+        match self {
+            Item::Directory(directory) => &mut directory.meta,
+            Item::Entry(entry) => &mut entry.meta,
+        }
+    }
+}
+
 impl Entry {
     /// The file's part, if it is a regular file.
     pub fn file(&self) -> Option<&FileBody> {
@@ -255,10 +273,7 @@ impl Entry {
 /// Drops the attributes that only the manifest would have from a record, if they are too many or too long for it.
 /// Returns whether it dropped any.
 pub(crate) fn shorten(item: &mut Item) -> bool {
-    let meta = match item {
-        Item::Directory(directory) => &mut directory.meta,
-        Item::Entry(entry) => &mut entry.meta,
-    };
+    let meta = item.meta_mut();
     let kept = &mut meta.kept_xattrs;
     let is_too_long = kept.len() > limits::ATTRIBUTES || bytes_of(kept) > limits::RECORD / 2;
     if is_too_long {

@@ -1,5 +1,7 @@
 //! Manifests written and read again: round trips, ways to read, and the effects of damage.
 
+mod packed;
+
 use super::*;
 use crate::error::ErrorKind;
 use proptest::prelude::*;

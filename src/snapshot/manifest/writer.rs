@@ -5,6 +5,7 @@ use super::index::IndexRecord;
 use super::layout::{self, BLOCK_TARGET, Digest, Footer};
 use super::limits;
 use super::order;
+use super::packed::{PackedBlock, RecordKey};
 use super::record::{Directory, Entry, Header, Item, Origin, Totals};
 use super::wire::{self, Record};
 use crate::error::{Error, Result};
@@ -33,6 +34,8 @@ pub struct Writer {
     directory: Option<Vec<u8>>,
     last_name: Option<Vec<u8>>,
     origins: Vec<Origin>,
+    /// How many bytes of records fill a block.
+    target: usize,
 }
 
 /// The block that is being filled.
@@ -76,6 +79,7 @@ impl Writer {
             directory: None,
             last_name: None,
             origins: Vec::new(),
+            target: BLOCK_TARGET,
             beginning,
         };
         let beginning = std::mem::take(&mut writer.beginning);
@@ -139,7 +143,7 @@ impl Writer {
         if self.last_name.as_ref().is_some_and(|last| *last >= entry.name) {
             return Err(self.misuse(&entry.name, "entries are out of order or there twice"));
         }
-        if self.block.is_full() {
+        if self.block.raw.is_empty() || self.block.is_full(self.target) {
             let directory = directory.to_vec();
             self.cut()?;
             Record::Continued(&directory).append_to(&mut self.block.raw)?;
@@ -150,6 +154,33 @@ impl Writer {
         let last = self.last_name.get_or_insert_default();
         last.clear();
         last.extend_from_slice(&entry.name);
+        Ok(())
+    }
+
+    /// Lets blocks become twice as large as usual, so that a few records between two packed blocks become a part of a
+    /// block instead of a small one.
+    pub(crate) fn expect_blocks(&mut self) {
+        self.target = 2 * BLOCK_TARGET;
+    }
+
+    /// Whether a packed block may follow: no block would become much smaller than usual by it.
+    pub(crate) fn may_take_block(&self) -> bool {
+        self.block.raw.is_empty() || self.block.raw.len() >= BLOCK_TARGET / 2
+    }
+
+    /// Appends all records of a packed block. They must come behind all records so far. The next record must be the
+    /// first of the block that followed it in its manifest, or one that comes behind that.
+    pub(crate) fn push_block(&mut self, block: &PackedBlock<'_>) -> Result<()> {
+        self.cut()?;
+        self.append_block(&block.bytes, (block.raw, block.digest), block.key)?;
+        // The records that follow are in this directory or behind it.
+        let directory = match block.next {
+            Some((path, b"")) => path.iter().rposition(|byte| *byte == b'/').map_or(&b""[..], |slash| &path[..slash]),
+            Some((path, _)) => path,
+            None => return Ok(()),
+        };
+        self.directory = Some(directory.to_vec());
+        self.last_name = None;
         Ok(())
     }
 
@@ -182,16 +213,13 @@ impl Writer {
     }
 
     fn cut_if_full(&mut self) -> Result<()> {
-        if self.block.is_full() { self.cut() } else { Ok(()) }
+        if self.block.is_full(self.target) { self.cut() } else { Ok(()) }
     }
 
     /// Writes the current block and begins an empty one.
     fn cut(&mut self) -> Result<()> {
         if self.block.raw.is_empty() {
             return Ok(());
-        }
-        if self.block.raw.len() as u64 > limits::BLOCK || self.index.len() as u64 > limits::INDEX {
-            return Err(Error::io("write", &self.path, io::Error::from(io::ErrorKind::FileTooLarge)));
         }
         self.compressed.clear();
         self.compressed.reserve(zstd::zstd_safe::compress_bound(self.block.raw.len()));
@@ -200,25 +228,30 @@ impl Writer {
             .map_err(|cause| Error::io("compress a block of", &self.path, cause))?;
         let compressed = std::mem::take(&mut self.compressed);
         let digest: Digest = *blake3::hash(&compressed).as_bytes();
-        self.write(&compressed)?;
-        let (directory, name) = &self.block.key;
+        let raw = u32::try_from(self.block.raw.len()).unwrap_or(u32::MAX);
+        let (directory, name) = std::mem::take(&mut self.block.key);
+        self.append_block(&compressed, (raw, digest), (&directory, name.as_deref().unwrap_or_default()))?;
+        self.compressed = compressed;
+        self.block.raw.clear();
+        self.block.leading = 0;
+        Ok(())
+    }
+
+    /// Writes a packed block and its record in the index.
+    fn append_block(&mut self, packed: &[u8], (raw, digest): (u32, Digest), key: RecordKey<'_>) -> Result<()> {
+        let too_large = || Error::io("write", &self.path, io::Error::from(io::ErrorKind::FileTooLarge));
+        if u64::from(raw) > limits::BLOCK || self.index.len() as u64 > limits::INDEX {
+            return Err(too_large());
+        }
+        let stored = u32::try_from(packed.len()).map_err(|_| too_large())?;
+        self.write(packed)?;
+        let (directory, name) = key;
         let shared = order::shared_length(&self.index_path, directory);
-        let too_large = |_| Error::io("write", &self.path, io::Error::from(io::ErrorKind::FileTooLarge));
-        let record = IndexRecord {
-            stored: u32::try_from(compressed.len()).map_err(too_large)?,
-            raw: u32::try_from(self.block.raw.len()).map_err(too_large)?,
-            digest,
-            shared: shared as u32,
-            suffix: &directory[shared..],
-            name: name.as_deref().unwrap_or_default(),
-        };
+        let record = IndexRecord { stored, raw, digest, shared: shared as u32, suffix: &directory[shared..], name };
         wire::encode(&record, &mut self.index)?;
         self.index_path.truncate(shared);
         self.index_path.extend_from_slice(&directory[shared..]);
         self.blocks += 1;
-        self.compressed = compressed;
-        self.block.raw.clear();
-        self.block.leading = 0;
         Ok(())
     }
 
@@ -237,8 +270,8 @@ impl Writer {
 impl OpenBlock {
     /// A block must be several times as long as the path at its beginning. Otherwise the index of a deep tree would be
     /// as large as the tree's records.
-    fn is_full(&self) -> bool {
+    fn is_full(&self, target: usize) -> bool {
         let records = self.raw.len() - self.leading.min(self.raw.len());
-        records >= BLOCK_TARGET && records >= 8 * self.leading
+        records >= target && records >= 8 * self.leading
     }
 }

@@ -67,6 +67,14 @@ impl BlockHashes {
         }
     }
 
+    /// Takes over the lists of the last snapshot's files that have hashes for which `is_out` is false.
+    pub(crate) fn carry_others(&self, is_out: impl Fn(&[u8; 32]) -> bool) {
+        let Some(old) = &self.old else { return };
+        let hashes = old.names().unwrap_or_default().into_iter().filter_map(|name| HEXLOWER.decode(&name).ok());
+        let hashes = hashes.filter_map(|hash| <[u8; 32]>::try_from(hash).ok());
+        hashes.filter(|hash| !is_out(hash)).for_each(|hash| self.carry_from(old, &hash));
+    }
+
     /// Like [`carry`](Self::carry), from another directory of lists, which a killed run left.
     pub(crate) fn carry_from(&self, lists: &Dir, hash: &[u8; 32]) {
         let name = HEXLOWER.encode(hash);

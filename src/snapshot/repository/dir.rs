@@ -106,10 +106,10 @@ impl Dir {
     }
 
     /// Makes a new private file with this content. If it cannot be written, no file is left.
-    pub(super) fn write_new(&self, name: &str, content: &str) -> Result<File> {
+    pub(super) fn write_new(&self, name: &str, content: impl AsRef<[u8]>) -> Result<File> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
         let mut file = self.file(name, flags, Mode::RUSR | Mode::WUSR)?;
-        match file.write_all(content.as_bytes()) {
+        match file.write_all(content.as_ref()) {
             Ok(()) => Ok(file),
             Err(cause) => {
                 // The first error matters more.

@@ -62,7 +62,7 @@ pub(crate) fn marks(repository: &Repository, name: &str, tags: &[String]) -> Res
 pub(crate) fn set_marks(repository: &Repository, name: &str, marks: &Marks) -> Result<()> {
     let dir = repository.control.make_dir(MARKS)?;
     dir.unlink(DRAFT)?;
-    let file = dir.write_new(DRAFT, &format(marks))?;
+    let file = dir.write_new(DRAFT, format(marks))?;
     if let Err(cause) = file.sync_all() {
         dir.unlink(DRAFT)?;
         return Err(Error::io("write", dir.join(name), cause));

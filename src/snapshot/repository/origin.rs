@@ -36,5 +36,5 @@ fn noted(repository: &Repository, name: &str) -> Option<[u8; 32]> {
 pub(crate) fn note_identity(repository: &Repository, name: &str, identity: &[u8; 32]) -> Result<()> {
     let dir = repository.control.make_dir(ORIGIN)?;
     dir.unlink(name)?;
-    dir.write_new(name, &format!("{SENTENCE}{}\n", HEXLOWER.encode(identity))).map(|_| ())
+    dir.write_new(name, format!("{SENTENCE}{}\n", HEXLOWER.encode(identity))).map(|_| ())
 }

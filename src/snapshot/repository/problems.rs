@@ -47,7 +47,7 @@ pub(crate) fn note_problems(repository: &Repository, name: &str, problems: &Prob
     let write = || {
         let dir = repository.control.make_dir(PROBLEMS)?;
         dir.unlink(name)?;
-        dir.write_new(name, &format(problems))
+        dir.write_new(name, format(problems))
     };
     let _ = write();
 }

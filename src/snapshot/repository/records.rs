@@ -1,5 +1,5 @@
 //! The files about one snapshot that only inform: in `.pleach/KIND/NAME`. A snapshot without them is complete, so
-//! nothing here fails a run. `added`, `problems` and `maps` know their content.
+//! nothing here fails a run. `added`, `problems`, `maps` and `seen` know their content.
 
 use super::added::ADDED;
 use super::dir::{Dir, os};
@@ -7,9 +7,10 @@ use super::handle::Repository;
 use super::maps::USAGE;
 use super::origin::ORIGIN;
 use super::problems::PROBLEMS;
+use super::seen::SEEN;
 
 /// The directories of these files, in the control directory.
-const KINDS: [&str; 4] = [ADDED, ORIGIN, USAGE, PROBLEMS];
+const KINDS: [&str; 5] = [ADDED, ORIGIN, USAGE, PROBLEMS, SEEN];
 
 /// Removes the files of snapshots that no longer exist, unfinished ones, and those of `fresh`, which will be made next.
 pub(super) fn clear(repository: &Repository, fresh: Option<&str>) {

@@ -38,7 +38,7 @@ pub(crate) fn note_verified(repository: &Repository, next: u64) -> Result<()> {
         dir.unlink(super::dir::os(name))?;
     }
     let name = format!("{NEXT}{}", std::process::id());
-    dir.write_new(&name, &format!("{SENTENCE}{next:016x}\n"))?;
+    dir.write_new(&name, format!("{SENTENCE}{next:016x}\n"))?;
     // Without a sync a power cut could leave an empty file, which only means the beginning.
     dir.replace(&name, VERIFIED)
 }

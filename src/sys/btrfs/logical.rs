@@ -216,6 +216,10 @@ pub(crate) struct Subvolume {
     pub read_only: bool,
     /// Its own UUID. No other subvolume ever has the same, here or on another machine.
     pub uuid: [u8; 16],
+    /// The UUID of the subvolume that it is a snapshot of. Zero if it is none.
+    pub parent_uuid: [u8; 16],
+    /// The number of the transaction that created it.
+    pub created: u64,
     /// The number of the last transaction that changed an inode in it. Reading does not count, nor does a snapshot, a
     /// balance, or a change to read-only and back.
     pub changed: u64,
@@ -238,6 +242,8 @@ pub(crate) fn subvolume(fd: impl AsFd) -> Result<Subvolume> {
         directory: raw.dirid,
         read_only: raw.flags & ROOT_SUBVOL_RDONLY != 0,
         uuid: raw.uuids[0],
+        parent_uuid: raw.uuids[1],
+        created: raw.transids[1],
         changed: raw.transids[0],
     })
 }

@@ -1,13 +1,16 @@
 //! Calls that only Btrfs has. Here: the identity of the filesystem, which `st_dev` does not show on Btrfs. `logical`
-//! leads from an address to its files, `tree` reads the trees themselves, `device` names the devices, `file_extent`
-//! parses the items of file content in the trees, and `subvolume` creates and deletes subvolumes.
+//! leads from an address to its files, `tree` reads the trees themselves, `device` names the devices, `file_extent` and
+//! `inode` parse the items of file content and of inodes in the trees, `transaction` commits, and `subvolume` creates and
+//! deletes subvolumes.
 //!
 //! Source: `include/uapi/linux/btrfs.h`.
 
 pub(crate) mod device;
 mod file_extent;
+pub(crate) mod inode;
 pub(crate) mod logical;
 pub(crate) mod subvolume;
+pub(crate) mod transaction;
 pub(crate) mod tree;
 
 pub(crate) use file_extent::{ExtentPart, FileExtent};

@@ -26,6 +26,8 @@ pub(crate) const INODE_ITEM: u8 = 1;
 pub(crate) const INODE_REF: u8 = 12;
 /// `BTRFS_INODE_EXTREF_KEY`: names of an inode that do not fit into `BTRFS_INODE_REF_KEY`.
 pub(crate) const INODE_EXTREF: u8 = 13;
+/// `BTRFS_DIR_INDEX_KEY`: an entry of a directory.
+pub(crate) const DIR_INDEX: u8 = 96;
 /// `BTRFS_EXTENT_DATA_KEY`: content of a file. The offset of the key is the offset in the file: see
 /// [`FileExtent`](super::FileExtent).
 pub(crate) const EXTENT_DATA: u8 = 108;
@@ -195,9 +197,18 @@ unsafe impl Ioctl for Call<'_> {
 /// # Errors
 /// `PERM` without `CAP_SYS_ADMIN`, `NOTTY` on another filesystem, `NOENT` if the tree does not exist.
 #[doc(alias = "BTRFS_IOC_TREE_SEARCH_V2")]
-pub(crate) fn search(
+pub(crate) fn search(fd: impl AsFd, tree: u64, from: Key, to: Key, each: impl FnMut(Item<'_>) -> Step) -> Result<()> {
+    search_since(fd, (tree, 0), from, to, each)
+}
+
+/// [`search`] that reads only leaves of a tree that were written in the transaction `since` or later. The other parts
+/// of the tree are not even read from the disk. A leaf that was written may have any items: a balance writes it too.
+///
+/// # Errors
+/// Like [`search`].
+pub(crate) fn search_since(
     fd: impl AsFd,
-    tree: u64,
+    (tree, since): (u64, u64),
     from: Key,
     to: Key,
     mut each: impl FnMut(Item<'_>) -> Step,
@@ -208,7 +219,7 @@ pub(crate) fn search(
     // Most searches find a few items. Clearing a buffer for each would cost more than the call.
     let buffer = KEPT.take();
     let mut buffer = buffer.unwrap_or_else(|| Box::new(Buffer { request: Request::default(), items: [0; BUFFER] }));
-    let result = search_into(&mut buffer, fd, tree, from, to, &mut each);
+    let result = search_into(&mut buffer, fd, (tree, since), from, to, &mut each);
     KEPT.set(Some(buffer));
     result
 }
@@ -216,14 +227,14 @@ pub(crate) fn search(
 fn search_into(
     buffer: &mut Buffer,
     fd: impl AsFd,
-    tree: u64,
+    place: (u64, u64),
     from: Key,
     to: Key,
     each: &mut impl FnMut(Item<'_>) -> Step,
 ) -> Result<()> {
     let (mut from, mut most) = (from, FEWEST);
     loop {
-        let found = fetch(&fd, buffer, tree, from, to, most)?;
+        let found = fetch(&fd, buffer, place, from, to, most)?;
         let mut items = Items { rest: &buffer.items, left: found };
         let (mut last, mut jumped) = (None, false);
         for item in &mut items {
@@ -251,14 +262,14 @@ fn search_into(
 }
 
 /// Makes one call. Returns the number of items.
-fn fetch(fd: impl AsFd, buffer: &mut Buffer, tree: u64, from: Key, to: Key, most: u32) -> Result<u32> {
+fn fetch(fd: impl AsFd, buffer: &mut Buffer, (tree, since): (u64, u64), from: Key, to: Key, most: u32) -> Result<u32> {
     buffer.request = Request {
         tree_id: tree,
         min_objectid: from.objectid,
         max_objectid: to.objectid,
         min_offset: from.offset,
         max_offset: to.offset,
-        min_transid: 0,
+        min_transid: since,
         max_transid: u64::MAX,
         min_type: from.kind.into(),
         max_type: to.kind.into(),

@@ -58,6 +58,11 @@ struct Node {
 }
 
 impl Patterns {
+    /// The patterns as the user wrote them, in their order.
+    pub(super) fn lines(&self) -> impl Iterator<Item = &str> {
+        self.tree.rules.iter().map(|rule| rule.line.text.as_str())
+    }
+
     /// Parses the patterns.
     ///
     /// # Errors

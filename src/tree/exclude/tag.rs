@@ -6,7 +6,7 @@ use rustix::fs::FileType;
 use std::os::fd::{AsFd, OwnedFd};
 
 /// The tag of a cache directory, from the Cache Directory Tagging Specification (bford.info/cachedir).
-const CACHE: &[u8] = b"CACHEDIR.TAG";
+pub(crate) const CACHE: &[u8] = b"CACHEDIR.TAG";
 /// The required beginning of that file. A file without it is no tag.
 const SIGNATURE: &[u8] = b"Signature: 8a477f597d28d172789f06886806bc55";
 

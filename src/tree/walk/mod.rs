@@ -238,7 +238,7 @@ impl<V: Visitor, S: FnMut(V::Output) -> Result<()> + Send> Walk<'_, V, S> {
         let mut outputs = vec![header];
         let (names, cut) = match &only {
             Some(node) => node.names(&directory.fd),
-            None => self.visitor.list(&directory),
+            None => self.visitor.list(&directory, &place),
         };
         if let Some(cause) = cut {
             let error = Error::io("list the directory", absolute(&path), cause);

@@ -64,6 +64,29 @@ impl Names {
         (names, missing)
     }
 
+    /// Those of these names in an open directory that exist and that `wanted` selects: it receives each name, and
+    /// whether it is a directory.
+    pub(crate) fn among<'a>(
+        fd: impl AsFd,
+        names: impl IntoIterator<Item = &'a [u8]>,
+        mut wanted: impl FnMut(&[u8], bool) -> bool,
+    ) -> Names {
+        let mut found = Names::default();
+        for name in names {
+            let (ino, is_directory) = match Status::at(&fd, name) {
+                Ok(status) => (status.ino, status.file_type() == FileType::Directory),
+                Err(Errno::NOENT) => continue,
+                // Whoever visits it reports why its status cannot be read.
+                Err(_) => (0, false),
+            };
+            if wanted(name, is_directory) {
+                found.push(name, ino, is_directory);
+            }
+        }
+        found.sort();
+        found
+    }
+
     fn read(&mut self, fd: impl AsFd, mut wanted: impl FnMut(&[u8], bool) -> bool) -> Result<()> {
         let mut buffer = Vec::with_capacity(BUFFER);
         let mut entries = RawDir::new(&fd, buffer.spare_capacity_mut());

@@ -21,9 +21,9 @@ pub(crate) trait Visitor: Sync {
         parent: Option<&Directory<Self::Place>>,
     ) -> Result<Option<(Self::Place, Self::Output)>>;
 
-    /// Lists a directory that is wanted completely. Names that this does not return are neither examined nor opened.
-    /// The names read so far are returned even if an error ends the listing early.
-    fn list(&self, directory: &Directory<()>) -> (Names, Option<io::Error>) {
+    /// Lists a directory that is wanted completely. `place` is its place. Names that this does not return are neither
+    /// examined nor opened. The names read so far are returned even if an error ends the listing early.
+    fn list(&self, directory: &Directory<()>, _place: &Self::Place) -> (Names, Option<io::Error>) {
         Names::list(&directory.fd, |_, _| true)
     }
 

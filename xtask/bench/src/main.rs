@@ -1,12 +1,13 @@
 //! `cargo xtask bench`: pleach measured against other tools and against the floors, side by side in the same run.
 //!
-//! A bench is a file or a folder of its own (`snapshot`, `dedupe`, `copy`, `million`, `nights`, `moved`, `put`, `du`,
-//! `fiemap`, `prune`, `replicate`, `offsite`, `verify`, `versus`). `session` starts it. It names its contenders
+//! A bench is a file or a folder of its own (`snapshot`, `changes`, `dedupe`, `copy`, `million`, `nights`, `moved`,
+//! `put`, `du`, `fiemap`, `prune`, `replicate`, `offsite`, `verify`, `versus`). `session` starts it. It names its contenders
 //! (`contender`) and its filesystems (`stage`). `runner` has them take turns, `measure` times one run, `record` and
 //! `results` keep the medians, and `report` writes `docs/benchmarks.md` from the medians and `questions`.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a chore talks to the person who runs it")]
 
+mod changes;
 mod contender;
 mod copy;
 mod dedupe;
@@ -55,6 +56,8 @@ struct Cli {
 enum Bench {
     /// Snapshots of a large real tree, against cp and rsync
     Snapshot(snapshot::Options),
+    /// A snapshot of many files of which few changed, against find
+    Changes(changes::Options),
     /// Space given back, against jdupes, fclones, rmlint and duperemove
     Dedupe(dedupe::Options),
     /// Trees copied from one filesystem to another, against cp, rsync, tar, xcp and cpz
@@ -100,6 +103,7 @@ fn run(cli: &Cli) -> Result<ExitCode> {
     let save = cli.save;
     match &cli.bench {
         Bench::Snapshot(options) => snapshot::run(options, save),
+        Bench::Changes(options) => changes::run(options, save),
         Bench::Dedupe(options) => dedupe::run(options, save),
         Bench::Copy(options) => copy::run(options, save),
         Bench::Fiemap(options) => fiemap::run(options, save),

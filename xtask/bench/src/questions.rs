@@ -104,6 +104,19 @@ pub(crate) const QUESTIONS: &[Question] = &[
                common pleach frees 284, jdupes and duperemove nothing.",
     },
     Question {
+        id: "changes",
+        title: "A snapshot of 500,000 files of which 50 changed",
+        asked: "At most 0.1 of the time of `find -printf %s` on Btrfs, cold cache, and no data read but that of the \
+                changed files.",
+        floor: "`find -printf %s`: the status of each file, and no snapshot.",
+        run: "`cargo xtask bench changes`",
+        measure: SECONDS,
+        is_limit: false,
+        at_least: None,
+        more: &[Column { heading: "data read MiB", figure: "data_bytes", unit: Unit::Mebibytes }, MEMORY],
+        note: "",
+    },
+    Question {
         id: "memory",
         title: "The memory for a million files",
         asked: "A snapshot in at most 400 MiB, a dedupe in at most 300 MiB, in each of two runs; the benches fail \

@@ -1,0 +1,166 @@
+//! Notes what a run sees of its sources, for the next run: the filesystems and subvolumes in them, and up to which
+//! transaction it sees each. Only root can read Btrfs's trees, so only root's runs are noted.
+
+use super::narrowing::Narrowing;
+use super::scope::split;
+use crate::fs::openat;
+use crate::fs::status::{Status, Time};
+use crate::snapshot::repository::{SeenSubvolume, Top};
+use crate::sys::btrfs::{self, logical, transaction};
+use crate::tree::changed;
+use crate::tree::walk::{Directory, Sources};
+use crate::util::mutex::{self, lock};
+use rustix::fs::{CWD, OFlags};
+use std::collections::{HashMap, HashSet};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::sync::Mutex;
+
+/// `BTRFS_EMPTY_SUBVOL_DIR_OBJECTID`: the inode number of the place of a subvolume in a snapshot.
+const PLACEHOLDER: u64 = 2;
+
+/// What a run sees of its sources.
+pub(super) struct Watch {
+    sources: Sources,
+    /// The UUIDs of the frozen copies of subvolumes that the run reads.
+    frozen: Vec<[u8; 16]>,
+    /// For each Btrfs of the sources, by its UUID, a directory of it and the last transaction before the run. The run
+    /// sees all of it.
+    transactions: HashMap<[u8; 16], (OwnedFd, u64)>,
+    /// All changes before this time belong to these transactions.
+    at: Time,
+    found: Mutex<Found>,
+}
+
+#[derive(Default)]
+struct Found {
+    tops: Vec<Top>,
+    /// For each device, its number in the manifest.
+    numbers: HashMap<u64, u64>,
+}
+
+/// A subvolume as it is now.
+pub(super) struct Subvolume {
+    pub(super) filesystem: [u8; 16],
+    pub(super) root: u64,
+    /// Of a frozen copy: that of the original.
+    pub(super) uuid: [u8; 16],
+    /// The last transaction of the state that this run sees.
+    pub(super) transaction: u64,
+}
+
+impl Watch {
+    /// Commits the running transactions of the sources' filesystems. `frozen`: the UUIDs of their frozen copies.
+    pub(super) fn begin(sources: &Sources, frozen: Vec<[u8; 16]>) -> Watch {
+        let (at, mut transactions) = (Time::now(), HashMap::new());
+        for path in sources.paths() {
+            let Ok(fd) = open(path.as_os_str().as_bytes()) else { continue };
+            let Ok(filesystem) = btrfs::filesystem_uuid(&fd) else { continue };
+            if transactions.contains_key(&filesystem) {
+                continue;
+            }
+            if let Ok(number) = commit(&fd) {
+                transactions.insert(filesystem, (fd, number));
+            }
+        }
+        Watch { sources: sources.clone(), frozen, transactions, at, found: Mutex::default() }
+    }
+
+    /// The run sees all changes before this time.
+    pub(super) fn at(&self) -> Time {
+        self.at
+    }
+
+    /// Opens the directory at `path` as the walk does: in the frozen copy of its subvolume, if there is one.
+    pub(super) fn open(&self, path: &[u8]) -> rustix::io::Result<OwnedFd> {
+        let mut above = path;
+        while !self.frozen.is_empty() && !above.is_empty() {
+            if let Some(frozen) = self.sources.stand_in(above) {
+                let below = path[above.len()..].strip_prefix(b"/").unwrap_or_default();
+                let opened = if below.is_empty() { Ok(frozen) } else { openat::open_dir(frozen.as_fd(), below) };
+                match opened {
+                    Ok(fd) if Status::of(&fd)?.ino != PLACEHOLDER => return Ok(fd),
+                    // A subvolume below a frozen one is read live.
+                    _ => break,
+                }
+            }
+            above = split(above).0;
+        }
+        open(path)
+    }
+
+    /// The subvolume of an open directory. `None`: nothing is known of its transactions.
+    pub(super) fn subvolume(&self, fd: BorrowedFd<'_>) -> Option<Subvolume> {
+        let filesystem = btrfs::filesystem_uuid(fd).ok()?;
+        let (_, committed) = self.transactions.get(&filesystem)?;
+        let found = logical::subvolume(fd).ok()?;
+        let (uuid, transaction) = match self.frozen.contains(&found.uuid) {
+            true => (found.parent_uuid, found.created),
+            false => (found.uuid, *committed),
+        };
+        Some(Subvolume { filesystem, root: found.id, uuid, transaction })
+    }
+
+    /// Notes a directory of the walk, if a source, another filesystem or another subvolume begins with it.
+    pub(super) fn enter<P>(
+        &self,
+        directory: &Directory<()>,
+        parent: Option<&Directory<P>>,
+        narrowing: Option<&Narrowing>,
+    ) {
+        let begins = |parent: &Directory<P>| parent.scaffold || parent.status.dev != directory.status.dev;
+        if directory.scaffold || !parent.is_none_or(begins) {
+            return;
+        }
+        let (path, Status { dev, ino, .. }) = (directory.path.clone(), directory.status);
+        let known = narrowing.and_then(|narrowing| narrowing.known(dev));
+        let subvolume = self.subvolume(directory.fd.as_fd()).and_then(|now| {
+            let newest = match known {
+                Some(known) => known.newest(),
+                None => changed::newest(&directory.fd, now.root, now.transaction).ok()?,
+            };
+            let Subvolume { filesystem, uuid, transaction, .. } = now;
+            Some(SeenSubvolume { filesystem, uuid, transaction, newest })
+        });
+        let mut found = lock(&self.found);
+        let taken = narrowing.map(Narrowing::numbers).unwrap_or_default();
+        let dev = *found.numbers.entry(dev).or_insert_with(|| known.map_or_else(|| free(dev, &taken), |k| k.number));
+        found.tops.push(Top { path, ino, dev, subvolume });
+    }
+
+    /// The number of a device in the manifest. Records that are taken over from the last manifest have the numbers of
+    /// that time, so all records of a filesystem have to.
+    pub(super) fn number(&self, dev: u64) -> u64 {
+        lock(&self.found).numbers.get(&dev).copied().unwrap_or(dev)
+    }
+
+    /// The directories that were noted. Changes that the run saw, and that belong to later transactions, are on the disk
+    /// then: otherwise a power cut could take them back, and the next run would not notice. `None` if that fails.
+    pub(super) fn end(self) -> Option<Vec<Top>> {
+        self.transactions.values().try_for_each(|(fd, _)| commit(fd).map(|_| ())).ok()?;
+        let mut tops = mutex::into_inner(self.found).tops;
+        tops.sort_unstable_by(|a, b| a.path.cmp(&b.path));
+        Some(tops)
+    }
+}
+
+/// Writes all data of a filesystem to the disk and commits its transaction, and returns the number of that.
+fn commit(fd: &OwnedFd) -> rustix::io::Result<u64> {
+    rustix::fs::syncfs(fd)?;
+    transaction::commit(fd)
+}
+
+/// A number for a new device: its own, if the last manifest does not use that for another one.
+fn free(dev: u64, taken: &HashSet<u64>) -> u64 {
+    (0..).map(|more: u64| dev.wrapping_add(more << 40)).find(|number| !taken.contains(number)).unwrap_or(dev)
+}
+
+/// Opens a directory by its path, with or without the leading slash. A path through a symbolic link is refused.
+fn open(path: &[u8]) -> rustix::io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let root = rustix::fs::openat(CWD, c"/", flags, rustix::fs::Mode::empty())?;
+    match path.strip_prefix(b"/").unwrap_or(path) {
+        b"" => Ok(root),
+        path => openat::open_dir(root.as_fd(), path),
+    }
+}

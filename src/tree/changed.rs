@@ -1,0 +1,230 @@
+//! The inodes of a Btrfs subvolume that changed since a transaction, and the names that lead to them, from the
+//! subvolume's tree. Only for root. The cost depends on the changes, not on the size of the tree.
+//!
+//! Every change of an inode is noted in its item with the number of its transaction: content, size, metadata, extended
+//! attributes, names, and for a directory its entries. An access time too, so a changed inode may look as before.
+
+use crate::sys::btrfs::inode::{self, Inode};
+use crate::sys::btrfs::logical::ROOT_DIRECTORY;
+use crate::sys::btrfs::tree::{self, DIR_INDEX, INODE_ITEM, Key, Step};
+use rustix::fs::FileType;
+use rustix::io::Result;
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, BinaryHeap, HashMap, HashSet};
+use std::os::fd::{AsFd, BorrowedFd};
+
+/// The largest number that an inode can have: `BTRFS_LAST_FREE_OBJECTID`.
+const LAST_INODE: u64 = 0_u64.wrapping_sub(256);
+/// How many inodes [`Changed::newest`] has at most.
+const NEWEST: usize = 64;
+
+/// Inodes that changed, and the way to them. Memory: about 200 bytes for each of them.
+#[derive(Debug, Default)]
+pub(crate) struct Changed {
+    /// For each directory, the names in it that lead to changed inodes.
+    names: HashMap<u64, BTreeSet<Vec<u8>>>,
+    /// The changed inodes.
+    inodes: HashSet<u64>,
+    /// The directories among them that existed before.
+    directories: Vec<u64>,
+    /// The directory and the name of each changed inode and of each directory on the way to one.
+    parents: HashMap<u64, (u64, Vec<u8>)>,
+    /// The inodes that changed last, with the transaction of the change.
+    newest: Vec<(u64, u64)>,
+}
+
+/// Finds the inodes of the subvolume `root` that changed after the transaction `since`. `fd` is any file of the
+/// filesystem. `None` if there are more than `most`.
+///
+/// # Errors
+/// `PERM` without `CAP_SYS_ADMIN`.
+pub(crate) fn since(fd: impl AsFd, (root, since): (u64, u64), most: usize) -> Result<Option<Changed>> {
+    let (mut changed, mut named) = (Changed::default(), Vec::new());
+    let mut newest = Newest::default();
+    let mut is_too_many = false;
+    each_inode(fd.as_fd(), (root, since), |number, inode| {
+        newest.add(number, inode.changed);
+        changed.inodes.insert(number);
+        if number != ROOT_DIRECTORY {
+            named.push(number);
+        }
+        if inode.created <= since && FileType::from_raw_mode(inode.mode) == FileType::Directory {
+            changed.directories.push(number);
+        }
+        is_too_many = changed.inodes.len() > most;
+        !is_too_many
+    })?;
+    if is_too_many {
+        return Ok(None);
+    }
+    changed.newest = newest.into_vec();
+    named.into_iter().try_for_each(|number| changed.lead_to(fd.as_fd(), root, number))?;
+    Ok(Some(changed))
+}
+
+/// The inodes of the subvolume `root` that changed last: number and transaction.
+///
+/// # Errors
+/// Like [`since`].
+pub(crate) fn newest(fd: impl AsFd, root: u64, now: u64) -> Result<Vec<(u64, u64)>> {
+    // Most trees have changed lately. Reading all of a large tree is the last resort.
+    for window in [1 << 6, 1 << 12, u64::MAX] {
+        let mut newest = Newest::default();
+        each_inode(fd.as_fd(), (root, now.saturating_sub(window)), |number, inode| {
+            newest.add(number, inode.changed);
+            true
+        })?;
+        let newest = newest.into_vec();
+        if !newest.is_empty() {
+            return Ok(newest);
+        }
+    }
+    Ok(Vec::new())
+}
+
+/// The last transaction that changed an inode. `None` if the inode does not exist.
+///
+/// # Errors
+/// Like [`since`].
+pub(crate) fn last_change(fd: impl AsFd, root: u64, number: u64) -> Result<Option<u64>> {
+    Ok(status(fd.as_fd(), root, number)?.map(|inode| inode.changed))
+}
+
+impl Changed {
+    /// The names in a directory that lead to changed inodes.
+    pub(crate) fn names(&self, directory: u64) -> Option<&BTreeSet<Vec<u8>>> {
+        self.names.get(&directory)
+    }
+
+    /// Whether this inode changed.
+    pub(crate) fn has(&self, number: u64) -> bool {
+        self.inodes.contains(&number)
+    }
+
+    /// How many inodes changed.
+    pub(crate) fn len(&self) -> usize {
+        self.inodes.len()
+    }
+
+    /// The changed directories that existed before, and may have been renamed.
+    pub(crate) fn directories(&self) -> &[u64] {
+        &self.directories
+    }
+
+    /// The path of a changed directory from the directory `top`. `None` if it does not lie below `top`.
+    pub(crate) fn path(&self, top: u64, directory: u64) -> Option<Vec<u8>> {
+        let (mut names, mut here) = (Vec::new(), directory);
+        while here != top {
+            let (parent, name) = self.parents.get(&here)?;
+            names.push(&name[..]);
+            here = *parent;
+        }
+        names.reverse();
+        Some(names.join(&b'/'))
+    }
+
+    /// The inodes that changed last, with the transactions of their changes, at most 64.
+    pub(crate) fn newest(&self) -> &[(u64, u64)] {
+        &self.newest
+    }
+
+    /// Adds all names of the inodes with several names in and below a directory. Renaming a directory changes the paths
+    /// of its files, but not their inodes.
+    ///
+    /// # Errors
+    /// Like [`since`].
+    pub(crate) fn add_links_below(&mut self, fd: impl AsFd, root: u64, directory: u64) -> Result<()> {
+        let mut waiting = vec![directory];
+        let mut done = HashSet::new();
+        while let Some(directory) = waiting.pop() {
+            if !done.insert(directory) {
+                continue;
+            }
+            let mut entries = Vec::new();
+            let (first, last) = (Key::new(directory, DIR_INDEX, 0), Key::new(directory, DIR_INDEX, u64::MAX));
+            tree::search(&fd, root, first, last, |item| {
+                entries.extend(inode::entry(&item));
+                Step::Next
+            })?;
+            for number in entries {
+                match status(fd.as_fd(), root, number)? {
+                    Some(inode) if FileType::from_raw_mode(inode.mode) == FileType::Directory => waiting.push(number),
+                    Some(inode) if inode.nlink > 1 => self.lead_to(fd.as_fd(), root, number)?,
+                    _ => {}
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds all names of an inode, and those of the directories above them.
+    fn lead_to(&mut self, fd: BorrowedFd<'_>, root: u64, number: u64) -> Result<()> {
+        let mut waiting = vec![number];
+        while let Some(number) = waiting.pop() {
+            for (directory, name) in inode::names(fd, root, number)? {
+                self.names.entry(directory).or_default().insert(name.clone());
+                self.parents.insert(number, (directory, name));
+                if directory != ROOT_DIRECTORY && !self.parents.contains_key(&directory) {
+                    waiting.push(directory);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Passes each inode that changed after `since` to `each`, until that returns `false`.
+fn each_inode(fd: BorrowedFd<'_>, (root, since): (u64, u64), mut each: impl FnMut(u64, Inode) -> bool) -> Result<()> {
+    let (first, last) = (Key::new(ROOT_DIRECTORY, INODE_ITEM, 0), Key::new(LAST_INODE, INODE_ITEM, 0));
+    tree::search_since(fd, (root, since.saturating_add(1)), first, last, |item| {
+        if item.key.kind == INODE_ITEM
+            && let Some(inode) = Inode::of(&item)
+            && inode.changed > since
+            && !each(item.key.objectid, inode)
+        {
+            return Step::Stop;
+        }
+        Step::Next
+    })
+}
+
+fn status(fd: BorrowedFd<'_>, root: u64, number: u64) -> Result<Option<Inode>> {
+    let mut found = None;
+    let key = Key::new(number, INODE_ITEM, 0);
+    tree::search(fd, root, key, key, |item| {
+        found = Inode::of(&item);
+        Step::Stop
+    })?;
+    Ok(found)
+}
+
+/// Keeps the inodes that changed last.
+#[derive(Default)]
+struct Newest(BinaryHeap<Reverse<(u64, u64)>>);
+
+impl Newest {
+    fn add(&mut self, number: u64, changed: u64) {
+        self.0.push(Reverse((changed, number)));
+        if self.0.len() > NEWEST {
+            self.0.pop();
+        }
+    }
+
+    fn into_vec(self) -> Vec<(u64, u64)> {
+        self.0.into_iter().map(|Reverse((changed, number))| (number, changed)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_inodes_that_changed_last_are_kept() {
+        let mut newest = Newest::default();
+        (0..1000).for_each(|number| newest.add(number, number * 2));
+        let mut kept = newest.into_vec();
+        kept.sort_unstable();
+        assert_eq!((kept.len(), kept[0]), (NEWEST, (1000 - NEWEST as u64, 2 * (1000 - NEWEST as u64))));
+    }
+}

@@ -1,0 +1,359 @@
+//! Snapshots that look only at what changed since the last one, as Btrfs's transactions show it.
+
+mod edits;
+
+use crate::harness::meddler::{Meddler, When};
+use crate::harness::mounted::Mounted;
+use crate::harness::own::Own;
+use crate::harness::random::{Random, report, seed};
+use crate::harness::*;
+use crate::on_filesystems;
+use edits::Tree;
+use pleach::monitor::Recording;
+use pleach::snapshot::create::{self, Options, Stats};
+use pleach::testing::manifest::{Item, Reader};
+use pleach::tree::exclude::Patterns;
+use std::env;
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+/// Whether a run reported an event of this kind.
+fn has(recording: &Recording, event: &str) -> bool {
+    recording.events.lock().unwrap().iter().any(|known| known.starts_with(event))
+}
+
+/// Takes a snapshot in this process.
+fn take(name: &str, sources: &[PathBuf], repo: &Path, options: &Options) -> (Stats, Recording) {
+    let recording = Recording::default();
+    let options = Options { name: Some(name.into()), ..options.clone() };
+    let stats = create::create(sources, repo, &options, &recording).expect("a snapshot can be taken");
+    // The space and the time depend on the machine, and the count of exclusions on where the run looked.
+    let stats = Stats { seconds: 0.0, added: None, free_bytes: 0, excluded: Default::default(), ..stats };
+    (stats, recording)
+}
+
+/// All records of a snapshot's manifest except those of the directories above the source. Devices are numbered in the
+/// order of their appearance: a frozen subvolume has another device each time.
+fn records(repo: &Path, name: &str) -> Vec<Item> {
+    let manifest = Reader::open(&repo.join(".pleach/manifests").join(name)).expect("the manifest is whole");
+    let items = manifest.items().map(|item| item.expect("the manifest is whole"));
+    let items = items.filter(|item| !matches!(item, Item::Directory(directory) if directory.scaffold));
+    let mut devices = Vec::new();
+    let renumbered = items.map(|mut item| {
+        let meta = match &mut item {
+            Item::Directory(directory) => &mut directory.meta,
+            Item::Entry(entry) => &mut entry.meta,
+        };
+        // See `is_place_of_subvolume`.
+        if meta.ino == 2 {
+            (meta.mtime, meta.ctime) = Default::default();
+        }
+        // Renaming a subvolume changes the time of its root only in memory.
+        if meta.ino == 256 {
+            meta.ctime = Default::default();
+        }
+        if !devices.contains(&meta.dev) {
+            devices.push(meta.dev);
+        }
+        meta.dev = devices.iter().position(|dev| *dev == meta.dev).unwrap_or_default() as u64;
+        item
+    });
+    renumbered.collect()
+}
+
+/// Whether a directory is the place of a subvolume in the snapshot of another one. Its times are those of its first
+/// look-up.
+fn is_place_of_subvolume(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|status| status.ino() == 2)
+}
+
+/// The path of each record.
+fn path_of(item: &Item) -> String {
+    match item {
+        Item::Directory(directory) => String::from_utf8_lossy(&directory.path).into_owned(),
+        Item::Entry(entry) => String::from_utf8_lossy(&entry.name).into_owned(),
+    }
+}
+
+/// A source, a repository with narrow walks, and one with walks of everything.
+struct Both {
+    sources: Vec<PathBuf>,
+    narrow: PathBuf,
+    whole: PathBuf,
+    options: Options,
+}
+
+impl Both {
+    fn new(own: &Own, name: &str, sources: Vec<PathBuf>, options: Options) -> Both {
+        let path = |kind| own.join(format!("{kind}-{name}"));
+        Both { sources, narrow: path("narrow"), whole: path("whole"), options }
+    }
+
+    /// Takes both snapshots, and asserts that trees, records and counts are the same. Returns whether the first one was
+    /// narrow.
+    fn night(&self, name: &str, what: &str) -> bool {
+        settle();
+        let (one, recording) = take(name, &self.sources, &self.narrow, &self.options);
+        let all = Options { narrow_walks: Some(0), ..self.options.clone() };
+        let (other, checks) = take(name, &self.sources, &self.whole, &all);
+        assert!(!has(&checks, "ChangeMissed") && !has(&checks, "ChangesOnly"), "{what}: {:?}", checks.events);
+        let (narrow, whole) = (records(&self.narrow, name), records(&self.whole, name));
+        for (a, b) in narrow.iter().zip(&whole) {
+            assert_eq!(a, b, "{name} after {what}, at {}", path_of(b));
+        }
+        assert_eq!(narrow.len(), whole.len(), "{name} after {what}");
+        // What is read of renamed files depends on the order in which they are found.
+        assert_eq!(one, Stats { read_bytes: one.read_bytes, ..other }, "{name} after {what}");
+        for source in &self.sources {
+            let copies = [&self.narrow, &self.whole].map(|repo| inside(repo, name, source));
+            let differences = tools::differences(&copies[1], &copies[0]);
+            let is_real = |line: &&str| {
+                let path = line.strip_prefix(".d..t...... ").unwrap_or_default();
+                !line.is_empty() && !is_place_of_subvolume(&source.join(path))
+            };
+            let differences: Vec<_> = differences.lines().filter(is_real).collect();
+            assert!(differences.is_empty(), "{name} after {what}: {differences:?}");
+        }
+        has(&recording, "ChangesOnly")
+    }
+
+    fn remove(&self) {
+        for repo in [&self.narrow, &self.whole] {
+            tools::let_be_removed(repo);
+            fs::remove_dir_all(repo).unwrap();
+        }
+    }
+}
+
+#[test]
+fn random_changes_give_the_tree_and_the_manifest_of_a_walk_of_everything() {
+    let test = concat!(module_path!(), "::random_changes_give_the_tree_and_the_manifest_of_a_walk_of_everything");
+    let sequences = env::var("PLEACH_TEST_SEQUENCES").map_or(12, |number| number.parse().expect("it is a number"));
+    let Some(own) = Own::new(Kind::Btrfs, test, 4000, &[], "") else { return };
+    let seed = seed();
+    let (mut nights, mut narrow) = (0, 0);
+    for sequence in 0..sequences {
+        let mut random = Random(seed.wrapping_add(sequence));
+        let source = own.join(format!("source-{sequence}"));
+        let options = match sequence % 3 {
+            0 => Options::default(),
+            1 => {
+                let mut options = Options::default();
+                options.excludes.caches = true;
+                options
+            }
+            _ => Options { freeze: true, ..Options::default() },
+        };
+        // With several threads, chance decides which name of an inode is added first, and how the bytes are counted.
+        let options = Options { threads: Some(1), ..options };
+        let both = Both::new(&own, &sequence.to_string(), vec![source.clone()], options);
+        let mut tree = Tree::new(source.clone(), &mut random);
+        both.night("n0", "the first");
+        for night in 1..=4 {
+            for _ in 0..1 + night * 3 {
+                tree.change();
+            }
+            match (sequence + night) % 8 {
+                3 => drop(tools::tool("btrfs", &["balance", "start", "--full-balance"], own.path())),
+                5 => drop(tools::tool("btrfs", &["scrub", "start", "-B"], own.path())),
+                _ => {}
+            }
+            let what = format!("PLEACH_TEST_SEED={seed} sequence {sequence}: {:?}", tree.done);
+            nights += 1;
+            narrow += u32::from(both.night(&format!("n{night}"), &what));
+        }
+        both.remove();
+        tools::let_be_removed(&source);
+        fs::remove_dir_all(&source).unwrap();
+    }
+    report(&format!("{narrow} of {nights} nights were narrow"));
+    assert!(narrow * 2 > nights, "most nights are narrow: {narrow} of {nights}");
+    own.assert_clean();
+}
+
+/// A subvolume with `directories` directories of 20 files, and two snapshots of it: the second finds all settled.
+fn settled(source: &Path, directories: u32, repo: &Path) {
+    tools::tool("btrfs", &["-q", "subvolume", "create"], source).expect(0);
+    for directory in 0..directories {
+        let path = source.join(format!("{directory:03}"));
+        fs::create_dir(&path).unwrap();
+        (0..20)
+            .for_each(|file| write(path.join(format!("file-{file}")), &bytes(u64::from(directory * 20 + file), 6000)));
+    }
+    settle();
+    for name in ["one", "two"] {
+        take(name, &[source.to_path_buf()], repo, &Options::default());
+    }
+}
+
+/// Takes a snapshot and returns its counts, and why it looked at everything; `None` if it did not.
+fn night(name: &str, source: &Path, repo: &Path) -> (Stats, Option<String>) {
+    settle();
+    let (stats, recording) = take(name, &[source.to_path_buf()], repo, &Options::default());
+    let events = recording.events.lock().unwrap();
+    let why = events.iter().find(|event| event.starts_with("WholeWalk")).cloned();
+    let is_narrow = events.iter().any(|event| event.starts_with("ChangesOnly"));
+    (stats, if is_narrow { None } else { Some(why.unwrap_or_default()) })
+}
+
+on_filesystems! {
+    [btrfs] fn unchanged_directories_are_neither_listed_nor_their_entries_looked_at(fs: &Filesystem) {
+        let (source, repo) = (fs.join("source"), fs.join("repo"));
+        settled(&source, 100, &repo);
+        for directory in ["007", "042"] {
+            write(source.join(directory).join("file-3"), &bytes(1, 7000));
+        }
+        settle();
+        let args = snapshot_named("three", &source, &repo);
+        let calls = tools::traced_calls("getdents64,statx", &args, &fs.join("trace"));
+        let below = format!("{}/", source.display());
+        let of = |call: &str| calls.iter().filter(|line| line.contains(call) && line.contains(&below)).count();
+        // The spot check looks at the entries of up to 16 directories. One is listed to see that the source is not empty.
+        assert!(of("getdents64") <= 1 && of("statx") <= 16 * 22 + 40, "{} {}", of("getdents64"), of("statx"));
+        let (stats, why) = night("four", &source, &repo);
+        assert_eq!((stats.files, stats.unchanged_files, stats.read_bytes, why), (2000, 2000, 0, None));
+        tools::assert_equal_trees(&source, &inside(&repo, "three", &source));
+    }
+
+    [btrfs] fn a_record_that_is_missing_or_damaged_leads_to_a_walk_of_everything(fs: &Filesystem) {
+        let (source, repo) = (fs.join("source"), fs.join("repo"));
+        settled(&source, 3, &repo);
+        let seen = |name: &str| repo.join(".pleach/seen").join(name);
+        assert_eq!(names(&repo.join(".pleach/seen")), ["two"], "only the newest is of use");
+        overwrite(&seen("two"), 60, b"x");
+        write(source.join("001/file-3"), b"another");
+        let (stats, why) = night("three", &source, &repo);
+        assert_eq!((stats.changed_files, why), (1, Some(String::new())));
+        fs::remove_file(seen("three")).unwrap();
+        assert_eq!(night("four", &source, &repo).1, Some(String::new()));
+        assert_eq!(night("five", &source, &repo).1, None);
+        pleach([OsStr::new("remove"), repo.as_os_str(), OsStr::new("five")]).expect(0);
+        assert_eq!(names(&repo.join(".pleach/seen")), [""; 0]);
+    }
+
+    [btrfs] fn other_options_lead_to_a_walk_of_everything(fs: &Filesystem) {
+        let (source, repo) = (fs.join("source"), fs.join("repo"));
+        settled(&source, 3, &repo);
+        let mut options = Options::default();
+        options.excludes.patterns = Patterns::new(["file-1*".into()]).unwrap();
+        let sources = [source.clone()];
+        settle();
+        let (stats, recording) = take("three", &sources, &repo, &options);
+        assert!(has(&recording, "WholeWalk(OtherConditions)"), "{:?}", recording.events);
+        assert_eq!(stats.files, 3 * 9);
+        let (stats, recording) = take("four", &sources, &repo, &options);
+        assert!(has(&recording, "ChangesOnly") && stats.files == 3 * 9, "{:?}", recording.events);
+    }
+
+    [btrfs] fn after_some_narrow_walks_everything_is_looked_at_again(fs: &Filesystem) {
+        let (source, repo) = (fs.join("source"), fs.join("repo"));
+        settled(&source, 3, &repo);
+        let options = Options { narrow_walks: Some(3), ..Options::default() };
+        let is_narrow: Vec<bool> = (3..10)
+            .map(|number| has(&take(&format!("n{number}"), &[source.clone()], &repo, &options).1, "ChangesOnly"))
+            .collect();
+        assert_eq!(is_narrow, [true, true, false, true, true, true, false]);
+        let forced = [OsStr::new("-v"), OsStr::new("--full-walk")];
+        let run = pleach(snapshot_named("forced", &source, &repo).into_iter().chain(forced)).expect(0);
+        run.saying("looking at everything: it is time to check that nothing was missed");
+    }
+
+    [btrfs] fn what_is_mounted_below_a_source_is_found_and_what_is_not_is_gone(fs: &Filesystem) {
+        let (source, repo) = (fs.join("source"), fs.join("repo"));
+        settled(&source, 3, &repo);
+        let mounted = Mounted::tmpfs(&source.join("001"));
+        write(source.join("001/in memory"), b"in memory");
+        let (stats, why) = night("three", &source, &repo);
+        assert_eq!((stats.files, stats.removed_files, why), (41, 20, None));
+        assert!(inside(&repo, "three", &source).join("001/in memory").exists());
+        write(source.join("001/later"), b"later");
+        assert_eq!(night("four", &source, &repo).0.files, 42);
+        drop(mounted);
+        let (stats, why) = night("five", &source, &repo);
+        assert_eq!((stats.files, stats.new_files, why), (60, 20, None));
+        tools::assert_equal_trees(&source, &inside(&repo, "five", &source));
+    }
+}
+
+#[test]
+fn a_filesystem_that_was_set_back_is_noticed_although_it_has_gone_on_since() {
+    let test = concat!(module_path!(), "::a_filesystem_that_was_set_back_is_noticed_although_it_has_gone_on_since");
+    let Some(mut own) = Own::new(Kind::Btrfs, test, 400, &[], "") else { return };
+    let Some(other) = Own::new(Kind::Btrfs, test, 400, &[], "") else { return };
+    let (source, repo) = (own.join("source"), other.join("repo"));
+    settled(&source, 20, &repo);
+    let copy = own.image().with_extension("copy");
+    own.edit_image(|image| assert!(fs::copy(image, &copy).is_ok()));
+    write(source.join("003/file-3"), b"after the copy");
+    assert_eq!(night("three", &source, &repo).0.changed_files, 1);
+    own.edit_image(|image| assert!(fs::copy(&copy, image).is_ok()));
+    for round in 0..30 {
+        write(source.join("009/file-9"), &bytes(round, 5000));
+        shapes::settle(&source);
+    }
+    let (stats, why) = night("four", &source, &repo);
+    assert!(why.is_some_and(|why| why.contains("SetBack")));
+    assert_eq!(stats.changed_files, 2);
+    tools::assert_equal_trees(&source, &inside(&repo, "four", &source));
+}
+
+#[test]
+fn other_device_numbers_after_a_mount_change_nothing() {
+    let test = concat!(module_path!(), "::other_device_numbers_after_a_mount_change_nothing");
+    let Some(mut own) = Own::new(Kind::Btrfs, test, 400, &[], "") else { return };
+    let (source, repo) = (own.join("source"), own.join("repo"));
+    settled(&source, 20, &repo);
+    let before = fs::metadata(&source).unwrap().dev();
+    let mut others = Vec::new();
+    own.edit_image(|_| others.extend((0..3).filter_map(|_| Own::new(Kind::Btrfs, test, 120, &[], ""))));
+    // Subvolumes get their numbers when they are first looked at.
+    others.iter().for_each(|other| drop(fs::metadata(other.path()).unwrap()));
+    assert_ne!(fs::metadata(&source).unwrap().dev(), before, "the test needs another number");
+    write(source.join("003/file-3"), b"another");
+    let (stats, why) = night("three", &source, &repo);
+    assert_eq!((stats.changed_files, stats.unchanged_files, why), (1, 399, None));
+    let options = Options { narrow_walks: Some(0), ..Options::default() };
+    let (stats, recording) = take("four", &[source.clone()], &repo, &options);
+    assert_eq!((stats.changed_files, stats.unchanged_files, stats.read_bytes), (0, 400, 0));
+    assert!(!has(&recording, "ChangeMissed"), "{:?}", recording.events);
+}
+
+#[test]
+fn a_change_that_a_power_cut_takes_back_after_a_run_saw_it_is_noticed() {
+    let test = concat!(module_path!(), "::a_change_that_a_power_cut_takes_back_after_a_run_saw_it_is_noticed");
+    // Without this option, the filesystem would commit by itself while the test waits.
+    let Some(mut own) = Own::new(Kind::Btrfs, test, 400, &[], "commit=300") else { return };
+    let Some(other) = Own::new(Kind::Btrfs, test, 400, &[], "") else { return };
+    let (source, repo) = (own.join("source"), other.join("repo"));
+    settled(&source, 5, &repo);
+    let late = source.join("003/file-3");
+    // This directory will be listed.
+    write(source.join("003/new"), b"new");
+    settle();
+    let meddler = Meddler::new(When::Narrowing, || write(&late, b"while the run walks"));
+    let options = Options { name: Some("three".into()), ..Options::default() };
+    create::create(&[source.clone()], &repo, &options, &meddler).expect("a snapshot can be taken");
+    assert_eq!(meddler.problems(), [""; 0]);
+    assert_eq!(fs::read(inside(&repo, "three", &source).join("003/file-3")).unwrap(), b"while the run walks");
+    let copy = own.image().with_extension("copy");
+    fs::copy(own.image(), &copy).unwrap();
+    own.edit_image(|image| assert!(fs::copy(&copy, image).is_ok()));
+    let (_, why) = night("four", &source, &repo);
+    assert_eq!(why, None, "it is a narrow walk");
+    tools::assert_equal_trees(&source, &inside(&repo, "four", &source));
+}
+
+on_filesystems! {
+    [btrfs] fn each_set_of_sources_in_a_repository_has_its_own_record(fs: &Filesystem) {
+        let (one, other, repo) = (fs.join("one"), fs.join("other"), fs.join("repo"));
+        settled(&one, 3, &repo);
+        settled(&other, 3, &fs.join("unused"));
+        for name in ["a", "b"] {
+            night(&format!("other-{name}"), &other, &repo);
+        }
+        assert_eq!(night("one-c", &one, &repo).1, None);
+        assert_eq!(night("other-c", &other, &repo).1, None);
+    }
+}
