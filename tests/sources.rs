@@ -139,6 +139,17 @@ on_filesystems! {
         assert_eq!(said(try_snapshot(&[], &[&source], &repo)), 0, "once is enough");
     }
 
+    [btrfs] fn hard_links_are_not_suggested_where_unchanged_files_take_no_space(fs: &Filesystem) {
+        let (source, repo) = (fs.dir("source"), fs.join("repo"));
+        let file = |number: u64| source.join(format!("file-{number}"));
+        (0..15_000).for_each(|number| write(file(number), &bytes(number, 2000)));
+        try_snapshot(&[], &[&source], &repo).expect(0);
+        (0..7000).for_each(|number| write(file(number), &bytes(number + 1, 2000)));
+        let run = try_snapshot(&[], &[&source], &repo).expect(0);
+        assert!(number(&run.summary(), "added_metadata_bytes") > 16 << 20, "{}", run.summary());
+        assert!(!run.stderr.contains("--unchanged hardlink"), "{}", run.stderr);
+    }
+
     fn latest_is_that_of_a_path_where_one_is_given(fs: &Filesystem) {
         let (a, b, repo) = (fs.dir("a"), fs.dir("b"), fs.join("repo"));
         tree::plain(&a);

@@ -11,11 +11,13 @@ const CONSIDERABLE: u64 = 16 << 20;
 
 /// Adds the space that a published snapshot took to its stats, and notes it in the repository.
 ///
-/// The run wrote the data. The metadata is the rest of the space that the filesystem lost during the run.
+/// The run wrote the data. The metadata is the rest of the space that the filesystem lost during the run. If the tree is
+/// based on the last one, none of it is for unchanged files.
 pub(super) fn measure(
     stats: Stats,
     repository: &Repository,
     (before, filesystem): (Option<Space>, Filesystem),
+    is_based: bool,
     options: &Options,
 ) -> Stats {
     let (Some(before), Some(after)) = (before, repository::space(repository.fd())) else { return stats };
@@ -29,7 +31,7 @@ pub(super) fn measure(
         metadata_bytes: grown.saturating_sub(written),
         suggested: false,
     };
-    added.suggested = is_wasteful(&stats, &added, options) && !was_suggested(repository);
+    added.suggested = !is_based && is_wasteful(&stats, &added, options) && !was_suggested(repository);
     repository::note_added(repository, &stats.name, &added);
     Stats { added: Some(added), free_bytes: after.free, ..stats }
 }

@@ -199,12 +199,13 @@ fn take_beside(
     let leftovers = repository::leftovers(repository)?;
     let start = start(repository, filesystem, previous, options, monitor)?;
     let staging = repository::begin(repository, &name, start)?;
+    let is_based = staging.is_based;
     let resume = Resume::begin(&staging, leftovers, timestamp.begun);
     let parent = previous.map(|previous| previous.reader.header());
     let blocks = repository::blocks(repository, &staging, parent.map(|parent| parent.name.as_str()))?;
     let header = header(&name, timestamp.created, sources, options, previous);
     let seen = parent.zip(previous).and_then(|(parent, previous)| {
-        let is_live = past.is_none() && staging.is_based;
+        let is_live = past.is_none() && is_based;
         is_live.then(|| repository::seen(repository, &parent.name, &previous.reader.identity())).flatten()
     });
     let is_noted = past.is_none() && staging.is_subvolume && rustix::process::geteuid().is_root();
@@ -222,7 +223,7 @@ fn take_beside(
             monitor.phase("publishing", None);
             repository::publish(repository, staging)?;
             note_seen(repository, (&name, parent.map(|parent| parent.name.as_str())), seen);
-            let stats = cost::measure(Stats { name, ..stats }, repository, (before, filesystem), options);
+            let stats = cost::measure(Stats { name, ..stats }, repository, (before, filesystem), is_based, options);
             // The snapshot is complete. The next run deletes what an error leaves in the trash or on its way there.
             if let Some(parent) = parent.filter(|parent| parent.sources == header.sources) {
                 let _ = repository::drop_blocks(repository, &parent.name);

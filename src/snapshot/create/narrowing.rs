@@ -19,7 +19,7 @@ use crate::tree::changed::{self, Changed};
 use crate::tree::exclude::CACHE_TAG;
 use crate::tree::walk::{Directory, Sources, absolute};
 use std::collections::{BTreeSet, HashMap, HashSet, hash_map};
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 
 /// With more changes than this for each entry of the last snapshot, a walk of everything is faster.
@@ -72,38 +72,27 @@ pub(super) fn decide(
     options: &Options,
     monitor: &dyn Monitor,
 ) -> Option<Narrowing> {
+    let whole = |why: WholeWalk<'_>| monitor.event(Event::WholeWalk(why));
     match narrow(previous, seen?, (watch, sources), options) {
         Ok(narrowing) => {
-            let event = match narrowing.is_check {
-                true => Event::WholeWalk(WholeWalk::Due),
-                false => {
-                    let inodes = narrowing.known.values().map(|known| known.changed.len() as u64).sum();
-                    Event::ChangesOnly { inodes, since: &previous.reader.header().name }
-                }
-            };
-            monitor.event(event);
-            Some(narrowing)
+            if narrowing.is_check {
+                whole(WholeWalk::Due);
+            } else {
+                let inodes = narrowing.known.values().map(|known| known.changed.len() as u64).sum();
+                monitor.event(Event::ChangesOnly { inodes, since: &previous.reader.header().name });
+            }
+            return Some(narrowing);
         }
-        Err(why) => {
-            let path = match &why {
-                Why::Other(why) => {
-                    monitor.event(Event::WholeWalk(*why));
-                    return None;
-                }
-                Why::SetBack(path) | Why::Disagrees(path) => absolute(path),
-            };
-            monitor.event(Event::WholeWalk(match why {
-                Why::SetBack(_) => WholeWalk::SetBack(&path),
-                _ => WholeWalk::Disagrees(&path),
-            }));
-            None
-        }
+        Err(Why::Plain(why)) => whole(why),
+        Err(Why::SetBack(path)) => whole(WholeWalk::SetBack(&absolute(&path))),
+        Err(Why::Disagrees(path)) => whole(WholeWalk::Disagrees(&absolute(&path))),
     }
+    None
 }
 
 /// Why everything is looked at.
 enum Why {
-    Other(WholeWalk<'static>),
+    Plain(WholeWalk<'static>),
     SetBack(Vec<u8>),
     Disagrees(Vec<u8>),
 }
@@ -118,15 +107,15 @@ fn narrow(
     let same_sources = header.sources.len() == sources.paths().len()
         && header.sources.iter().zip(sources.paths()).all(|(a, b)| a.as_slice() == b.as_os_str().as_bytes());
     if seen.conditions != conditions(options) || !same_sources {
-        return Err(Why::Other(WholeWalk::OtherConditions));
+        return Err(Why::Plain(WholeWalk::OtherConditions));
     }
     if options.excludes.older_than.is_some() {
-        return Err(Why::Other(WholeWalk::ExcludesByAge));
+        return Err(Why::Plain(WholeWalk::ExcludesByAge));
     }
     let most = previous.reader.totals().entries() / MANY + FEW;
     let most = usize::try_from(most).unwrap_or(usize::MAX);
     let mut known: HashMap<u64, Known> = HashMap::new();
-    let mut places: Vec<(OwnedFd, Subvolume, u64, &[u8], u64)> = Vec::new();
+    let mut places: Vec<(Subvolume, u64, &Top)> = Vec::new();
     for top in &seen.tops {
         let Some(then) = &top.subvolume else { continue };
         let Ok(fd) = watch.open(&top.path) else { continue };
@@ -142,22 +131,22 @@ fn narrow(
                 changed: changes(top, &fd, &now, then, most)?,
             });
         }
-        places.push((fd, now, dev, &top.path, ino));
+        places.push((now, dev, top));
     }
-    for (fd, now, dev, path, ino) in &places {
-        if let Some(known) = known.get_mut(dev) {
-            let added = add_links(previous, known, (fd, now.root), (path, *ino));
-            added.map_err(|()| Why::Other(WholeWalk::Unreadable))?;
+    for (now, dev, top) in &places {
+        if let (Some(known), Some(fd)) = (known.get_mut(dev), watch.filesystem(&now.filesystem)) {
+            let added = add_links(previous, known, (fd, now.root), top);
+            added.map_err(|()| Why::Plain(WholeWalk::Unreadable))?;
         }
     }
     if known.is_empty() {
-        return Err(Why::Other(WholeWalk::OtherSubvolumes));
+        return Err(Why::Plain(WholeWalk::OtherSubvolumes));
     }
     let is_check = u64::from(seen.narrow) >= options.narrow_walks.unwrap_or(NARROW_WALKS);
-    let ways = ways(&seen, sources).map_err(|_| Why::Other(WholeWalk::Unreadable))?;
+    let ways = ways(&seen, sources).map_err(|_| Why::Plain(WholeWalk::Unreadable))?;
     let narrowing = Narrowing { known, ways, is_check, caches: options.excludes.caches, seen };
     let disagrees = spot_check::disagreement(&previous.reader, &narrowing, watch);
-    match disagrees.map_err(|_| Why::Other(WholeWalk::Unreadable))? {
+    match disagrees.map_err(|_| Why::Plain(WholeWalk::Unreadable))? {
         Some(path) => Err(Why::Disagrees(path)),
         None => Ok(narrowing),
     }
@@ -165,12 +154,12 @@ fn narrow(
 
 /// The inodes of a subvolume that changed since it was seen, if they are at most `most`.
 fn changes(top: &Top, fd: &OwnedFd, now: &Subvolume, then: &SeenSubvolume, most: usize) -> Result<Changed, Why> {
-    let unreadable = |_| Why::Other(WholeWalk::Unreadable);
+    let unreadable = |_| Why::Plain(WholeWalk::Unreadable);
     if now.transaction < then.transaction || !are_as_seen(fd, now, then).map_err(unreadable)? {
         return Err(Why::SetBack(top.path.clone()));
     }
     let found = changed::since(fd, (now.root, then.transaction), most).map_err(unreadable)?;
-    found.ok_or(Why::Other(WholeWalk::ManyChanges))
+    found.ok_or(Why::Plain(WholeWalk::ManyChanges))
 }
 
 /// Whether the inodes that had changed last have not been set back to an earlier state, as by restoring an image of the
@@ -187,15 +176,15 @@ fn are_as_seen(fd: &OwnedFd, now: &Subvolume, then: &SeenSubvolume) -> rustix::i
 
 /// Renaming a directory does not change the inodes below it. But a file there with other names elsewhere must be looked
 /// at under all its names, so that they stay names of one inode in the snapshot.
-fn add_links(
-    previous: &Previous,
-    known: &mut Known,
-    (fd, root): (&OwnedFd, u64),
-    (path, top): (&[u8], u64),
-) -> Result<(), ()> {
+fn add_links(previous: &Previous, known: &mut Known, (fd, root): (BorrowedFd<'_>, u64), top: &Top) -> Result<(), ()> {
     for directory in known.changed.directories().to_vec() {
-        let Some(below) = known.changed.path(top, directory) else { continue };
-        let path = [path, &below].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(&b'/');
+        let Some(below) = known.changed.path(top.ino, directory) else { continue };
+        let path = [&top.path, &below]
+            .into_iter()
+            .filter(|part| !part.is_empty())
+            .map(Vec::as_slice)
+            .collect::<Vec<_>>()
+            .join(&b'/');
         let record = previous.reader.directory(&path).map_err(|_| ())?;
         let is_there = record.is_some_and(|cursor| {
             let meta = &cursor.directory().meta;

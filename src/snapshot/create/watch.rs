@@ -89,6 +89,11 @@ impl Watch {
         open(path)
     }
 
+    /// A directory of the filesystem with this UUID.
+    pub(super) fn filesystem(&self, uuid: &[u8; 16]) -> Option<BorrowedFd<'_>> {
+        self.transactions.get(uuid).map(|(fd, _)| fd.as_fd())
+    }
+
     /// The subvolume of an open directory. `None`: nothing is known of its transactions.
     pub(super) fn subvolume(&self, fd: BorrowedFd<'_>) -> Option<Subvolume> {
         let filesystem = btrfs::filesystem_uuid(fd).ok()?;
