@@ -2,6 +2,7 @@
 //! cksum and xfs_io.
 
 mod btrfs;
+mod checksums;
 mod random;
 
 use crate::harness::own::Own;

@@ -147,8 +147,17 @@ fn from_fiemap(extent: &Extent, space: Option<SpaceId>) -> Option<Piece> {
     has_place.then(|| Piece::of_extent(extent, space))
 }
 
-/// The pieces according to the items of the file.
-fn items(fd: BorrowedFd<'_>, inode: Inode, space: Option<SpaceId>, from: u64, to: u64) -> Result<Vec<Piece>> {
+/// The pieces of a range of a file according to its items. They do not show sharing, and dirty pages are ignored.
+///
+/// # Errors
+/// `PERM` without `CAP_SYS_ADMIN`.
+pub(crate) fn items(
+    fd: BorrowedFd<'_>,
+    inode: Inode,
+    space: Option<SpaceId>,
+    from: u64,
+    to: u64,
+) -> Result<Vec<Piece>> {
     let Inode { root, number: inode } = inode;
     // The item that covers the first byte begins before it, at an unknown distance.
     let mut back = 128 << 10;

@@ -5,7 +5,7 @@
 //! acknowledged at one moment, like a disk after a power cut. XFS and ext4 can also be shut down by an ioctl, with or
 //! without writing out their log. The jobs that meet a power cut are in `tests/power_cut`.
 
-use super::own::{Own, wait_for_release};
+use super::own::{Own, WRITTEN, device_of, sectors, wait_for_release};
 use super::power::{self, Shutdown};
 use super::tools::Extent;
 use super::{Kind, finish};
@@ -125,9 +125,7 @@ impl<'s> Disk<'s> {
         };
         let mut mount = Command::new("mount");
         finish(mount.args(["-t", self.shelf.kind.name(), "-o", options]).arg(&self.image).arg(&path)).expect(0);
-        let device = finish(Command::new("findmnt").args(["-n", "-o", "SOURCE", "--mountpoint"]).arg(&path)).expect(0);
-        let device = device.stdout.trim().to_string();
-        self.device = device.strip_prefix("/dev/").map(String::from);
+        self.device = Some(device_of(&path));
     }
 
     /// Unmounts the disk.
@@ -161,8 +159,7 @@ impl<'s> Disk<'s> {
     /// The number of 512-byte sectors written to the device since it was mounted.
     pub(crate) fn sectors_written(&self) -> u64 {
         let device = self.device.as_ref().expect("the disk is mounted");
-        let stat = fs::read_to_string(format!("/sys/block/{device}/stat")).expect("a device has counters");
-        stat.split_whitespace().nth(6).and_then(|sectors| sectors.parse().ok()).expect("a device counts sectors")
+        sectors(device, WRITTEN)
     }
 
     /// The number of blocks in use on the mounted filesystem, including delayed allocations.

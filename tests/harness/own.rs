@@ -1,7 +1,7 @@
 //! A filesystem for one test, in an image next to the shared ones: for tests that count its free space, fill it, mount
 //! it with options, or read its device.
 
-use super::{Kind, skip};
+use super::{Kind, finish, skip};
 use std::env;
 use std::fs::{self, File};
 use std::io;
@@ -63,6 +63,11 @@ impl Own {
         (space.f_blocks - space.f_bfree) * space.f_frsize
     }
 
+    /// The number of bytes that the device has read. Compare two values: it does not begin with 0.
+    pub(crate) fn bytes_read(&self) -> u64 {
+        sectors(&device_of(&self.path), READ) * 512
+    }
+
     /// Remounts the filesystem: page cache and inodes are cold, and delayed work is done.
     pub(crate) fn remount(&mut self) {
         self.unmount();
@@ -117,6 +122,24 @@ impl Own {
             wait_for_release(&self.image);
         }
     }
+}
+
+/// The loop device of a mount point, such as `loop0`.
+#[track_caller]
+pub(super) fn device_of(path: &Path) -> String {
+    let source = finish(Command::new("findmnt").args(["-n", "-o", "SOURCE", "--mountpoint"]).arg(path)).expect(0);
+    source.stdout.trim().strip_prefix("/dev/").expect("a device is mounted").to_string()
+}
+
+/// The places of sectors read and sectors written among the counters of a device.
+const READ: usize = 2;
+pub(super) const WRITTEN: usize = 6;
+
+/// The number of 512-byte sectors that a device has read or written since it exists.
+#[track_caller]
+pub(super) fn sectors(device: &str, which: usize) -> u64 {
+    let stat = fs::read_to_string(format!("/sys/block/{device}/stat")).expect("a device has counters");
+    stat.split_whitespace().nth(which).and_then(|sectors| sectors.parse().ok()).expect("a device counts sectors")
 }
 
 /// Waits until no device uses an image any more. If a concurrent test runs a process in a separate mount namespace,

@@ -1,7 +1,9 @@
-//! The files in scope, open while they are in use: their bytes and their layouts.
+//! The files in scope, open while they are in use: their bytes, their checksums and their layouts.
 
+use super::form::{Data, Form};
 use super::overlay::Overlay;
-use super::scan::Data;
+use super::sums::{Block, Lookup};
+use super::tally::Tally;
 use crate::dedupe::catalogue::FileId;
 use crate::dedupe::file::Opened;
 use crate::dedupe::run::{Run, add};
@@ -10,6 +12,7 @@ use crate::extents::layout::{self, Inode, Way};
 use crate::extents::piece::Piece;
 use crate::fs::filesystem::Kind;
 use crate::fs::pread;
+use crate::sys::btrfs::checksums::{Format, Sum};
 use rustix::io::{Errno, Result};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::ops::Range;
@@ -20,6 +23,11 @@ use std::rc::Rc;
 const LONGEST_CHAIN: u32 = 16;
 /// Files that are open at once.
 const MOST_OPEN: usize = 64;
+/// Among more blocks, too many have the same short checksum by chance to look at all of them: some 30,000 pairs among
+/// this number.
+const MANY: u64 = 1 << 24;
+/// The most bytes without checksums that are read at once.
+const AT_ONCE: u64 = 1 << 20;
 
 /// Opens files, and keeps the most recent ones open.
 pub(super) struct Files<'a> {
@@ -30,24 +38,26 @@ pub(super) struct Files<'a> {
     unreadable: HashSet<u32>,
     /// Files that the kernel would not change, or did not change.
     refused: HashMap<u32, Skip>,
-    /// The file that is being read in order, and the offset reached. Bytes beyond it count as read the first time.
-    reading: u32,
-    reached: u64,
+    /// The format of the filesystem's checksums, if they are compared instead of the bytes.
+    format: Option<Format>,
+    lookup: Lookup,
+    tally: Tally,
     /// The plan of a dry run.
     overlay: Option<Overlay>,
 }
 
 impl<'a> Files<'a> {
     /// `memory`: the bytes that the plan of a dry run may take.
-    pub(super) fn new(run: &'a Run<'a>, privileged: bool, memory: u64) -> Files<'a> {
+    pub(super) fn new(run: &'a Run<'a>, privileged: bool, format: Option<Format>, memory: u64) -> Files<'a> {
         Files {
             run,
             privileged,
             open: VecDeque::new(),
             unreadable: HashSet::new(),
             refused: HashMap::new(),
-            reading: u32::MAX,
-            reached: 0,
+            format,
+            lookup: Lookup::default(),
+            tally: Tally::default(),
             overlay: run.dry_run.then(|| Overlay::new(memory)),
         }
     }
@@ -84,9 +94,21 @@ impl<'a> Files<'a> {
         reason.inspect(|reason| self.run.record_skip(FileId(file), **reason)).is_some()
     }
 
-    /// Starts counting bytes as read at the beginning of this file.
-    pub(super) fn begin(&mut self, file: u32) {
-        (self.reading, self.reached) = (file, 0);
+    /// The form in which the scanner sees blocks of this length. `blocks`: how many there are.
+    pub(super) fn form(&self, block: u64, min_run: u64, blocks: u64) -> Form {
+        let Some(format) = self.format else { return Form::Bytes { block } };
+        let zero = format.compute(&vec![0; block as usize]);
+        Form::Sums { block, zero, pairs: format.is_short() && blocks > MANY && min_run > block }
+    }
+
+    /// Whether equal data was found by checksums, and its bytes were not compared.
+    pub(super) fn is_unread(&self) -> bool {
+        self.format.is_some()
+    }
+
+    /// Counts a range of a file as read, by the kernel or by pleach, in so far as it was not read before.
+    pub(super) fn count_read(&mut self, file: u32, range: Range<u64>) {
+        add(&self.run.counters.read, self.tally.add(file, range));
     }
 
     /// Whether the bounds of extents are known.
@@ -174,6 +196,62 @@ impl<'a> Files<'a> {
         if end >= catalogue.size(FileId(file)) { end.next_multiple_of(block) } else { end }
     }
 
+    /// Reads bytes from an offset on, and prefetches so many of them.
+    fn read_bytes(&mut self, file: u32, at: u64, buffer: &mut [u8], prefetch: u64) -> Option<usize> {
+        let opened = self.get(file)?;
+        pread::prefetch(&*opened, at..at.saturating_add(prefetch));
+        match pread::read_full(&*opened, buffer, at) {
+            Ok(filled) => Some(filled),
+            Err(errno) => {
+                self.run.failed(FileId(file), "read", errno);
+                self.unreadable.insert(file);
+                None
+            }
+        }
+    }
+
+    /// Reads the checksums of this many blocks from an offset on. Blocks without a checksum are read, and theirs are
+    /// computed.
+    fn read_sums(&mut self, file: u32, at: u64, blocks: u64, buffer: &mut [u8], format: &Format) -> Option<usize> {
+        let opened = self.get(file)?;
+        let (sums, _) = buffer.as_chunks_mut();
+        let most = usize::try_from(blocks).unwrap_or(usize::MAX).min(sums.len());
+        let (mut number, mut bytes) = (0, Vec::new());
+        while number < most {
+            let from = at + number as u64 * format.block();
+            let left = most - number;
+            let blocks = self.lookup.blocks((file, opened.as_fd()), self.way(file), format, from, left * 2);
+            let Some(&first) = blocks.first() else { break };
+            if let Block::Sum(_) = first {
+                for block in blocks.into_iter().take(left) {
+                    let Block::Sum(sum) = block else { break };
+                    sums[number] = sum;
+                    number += 1;
+                }
+                continue;
+            }
+            // Blocks behind them may have checksums, and are not read.
+            let alike = blocks.iter().take_while(|block| **block == first).count() as u64 * format.block();
+            bytes.clear();
+            bytes.resize(alike.min(left as u64 * format.block()).min(AT_ONCE) as usize, 0);
+            let read = self.read_bytes(file, from, &mut bytes, alike.min(AT_ONCE * 2))?;
+            if first == Block::Unsummed {
+                self.count_read(file, from..from + read as u64);
+            }
+            if read == 0 {
+                // The file has become shorter.
+                break;
+            }
+            // The checksum of a partial block includes zeros up to the block's end.
+            let blocks = bytes.chunks_exact(format.block() as usize).take(read.div_ceil(format.block() as usize));
+            for block in blocks {
+                sums[number] = format.compute(block);
+                number += 1;
+            }
+        }
+        Some(number * size_of::<Sum>())
+    }
+
     /// Where a range of a file lies.
     fn present(&mut self, file: u32, from: u64, to: u64, most: usize, sync: bool) -> Result<Vec<Piece>> {
         let opened = self.get(file).ok_or(Errno::NOENT)?;
@@ -194,21 +272,19 @@ impl Data for Files<'_> {
     }
 
     fn read(&mut self, file: u32, at: u64, buffer: &mut [u8]) -> Option<usize> {
-        let opened = self.get(file)?;
-        pread::prefetch(&*opened, at..at.saturating_add(buffer.len() as u64 * 2));
-        let filled = match pread::read_full(&*opened, buffer, at) {
-            Ok(filled) => filled,
-            Err(errno) => {
-                self.run.failed(FileId(file), "read", errno);
-                self.unreadable.insert(file);
-                return None;
-            }
-        };
-        let end = at + filled as u64;
-        if file == self.reading && end > self.reached {
-            add(&self.run.counters.read, end - self.reached.max(at));
-            self.reached = end;
+        if let Some(format) = self.format {
+            let whole = self.size(file)?.saturating_sub(at) / format.block();
+            return self.read_sums(file, at, whole, buffer, &format);
         }
+        let filled = self.read_bytes(file, at, buffer, buffer.len() as u64 * 2)?;
+        self.count_read(file, at..at + filled as u64);
         Some(filled)
+    }
+
+    fn read_end(&mut self, file: u32, at: u64, buffer: &mut [u8]) -> Option<usize> {
+        match self.format {
+            Some(format) => self.read_sums(file, at, 1, buffer, &format),
+            None => self.read(file, at, buffer),
+        }
     }
 }

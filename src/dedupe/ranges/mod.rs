@@ -1,6 +1,7 @@
 //! Equal ranges in files that differ as a whole. Each file is read once, and its blocks are looked up by hash in an
-//! index of bounded memory. Matches are extended both ways and shared by the kernel, which compares them again. A dry
-//! run takes the same steps on the planned layouts (`overlay`).
+//! index of bounded memory. Matches are extended both ways and shared by the kernel, which compares them again. On
+//! Btrfs, root reads the filesystem's checksums instead of the files (`form`, `sums`). A dry run takes the same steps
+//! on the planned layouts (`overlay`).
 //!
 //! `scan` and `index` find runs. `layout` and `holders` know where data lies and who else holds it. `blocks` (XFS), or
 //! `victims`, `plan`, `extents` and `rewrite` (Btrfs), free the space. `share` and `scratch` make the system calls.
@@ -10,6 +11,7 @@ mod context;
 mod extent_lists;
 mod extents;
 mod files;
+mod form;
 mod holders;
 mod overlay;
 mod plan;
@@ -18,7 +20,9 @@ mod run;
 mod scan;
 mod scratch;
 mod share;
+mod sums;
 mod survey;
+mod tally;
 mod victims;
 
 use self::context::{Context, Seen};
@@ -117,8 +121,8 @@ pub(crate) fn share(run: &Run<'_>, files: &[FileId], options: &Options) -> bool 
         groups.entry((run.catalogue.volume_number(file), nocow)).or_default().push(file.0);
     }
     let mut left = BTreeMap::new();
-    for files in groups.into_values() {
-        share_among(run, &files, options, &mut left);
+    for ((_, nocow), files) in groups {
+        share_among(run, &files, nocow, options, &mut left);
     }
     for (why, bytes) in left {
         run.monitor.event(Event::NotShared { bytes, why });
@@ -126,34 +130,40 @@ pub(crate) fn share(run: &Run<'_>, files: &[FileId], options: &Options) -> bool 
     !run.is_over()
 }
 
-/// The same for files of one kind on one filesystem.
-fn share_among(run: &Run<'_>, files: &[u32], options: &Options, left: &mut BTreeMap<Pinned, u64>) {
+/// The same for files of one kind on one filesystem. `nocow`: Btrfs writes them in place.
+fn share_among(run: &Run<'_>, files: &[u32], nocow: bool, options: &Options, left: &mut BTreeMap<Pinned, u64>) {
     let Some(&first) = files.first() else { return };
     let volume = run.catalogue.volume(FileId(first));
     let block = volume.block_size.max(SMALLEST_BLOCK);
     let index_memory = options.index_memory / INDEX_SHARE.1 * INDEX_SHARE.0;
     let other_memory = options.index_memory - index_memory;
+    // Only whole blocks can be shared.
+    let min_run = options.min_run.div_ceil(block).saturating_mul(block);
+    let privileged = rustix::process::geteuid().is_root();
+    let is_summed = privileged && volume.kind == Kind::Btrfs && !nocow;
+    let mut any = files.iter().take_while(|_| is_summed).filter_map(|&file| run.opener.open(FileId(file)).ok());
+    let format = any.next().and_then(|opened| sums::format(opened.as_fd(), block));
     let mut context = Context {
         run,
         account: run.account(FileId(first)),
-        files: Files::new(run, rustix::process::geteuid().is_root(), options.index_memory / 4),
+        files: Files::new(run, privileged, format, options.index_memory / 4),
         lists: ExtentLists::default(),
         scratch: Scratch::new(run),
         holders: Holders::none(volume.space),
         seen: Seen::new(volume.space, other_memory / 2 / 64),
         block,
-        // Only whole blocks can be shared.
-        min_run: options.min_run.div_ceil(block).saturating_mul(block),
+        min_run,
         left: std::mem::take(left),
     };
     let shared = Collection::new(volume.space, other_memory / 2);
     let survey = survey::survey(files, shared, &mut context);
     run.monitor.phase("comparing blocks", Some(Amount { files: survey.files.len() as u64, bytes: survey.bytes }));
-    let index = Index::new(index_memory, survey.bytes.div_ceil(block));
+    let blocks = survey.bytes.div_ceil(block);
+    let index = Index::new(index_memory, blocks);
     if index.modulus() > 1 {
         run.monitor.event(Event::IndexSampled { one_in: index.modulus(), run_bytes: index.modulus() * block * 4 });
     }
-    let mut scanner = Scanner::new(index, block, context.min_run);
+    let mut scanner = Scanner::new(index, context.files.form(block, min_run, blocks), min_run);
     let unit = context.account.unit();
     for file in survey.files {
         if run.is_over() {
@@ -172,7 +182,6 @@ fn share_among(run: &Run<'_>, files: &[u32], options: &Options, left: &mut BTree
 fn look_through(file: u32, unit: Unit, scanner: &mut Scanner, context: &mut Context<'_>) -> Result<()> {
     let Some(opened) = context.files.get(file) else { return Ok(()) };
     let size = opened.status().size;
-    context.files.begin(file);
     scanner.begin(file, size);
     let mut runs = Vec::new();
     let (mut at, mut since, mut is_first) = (0, 0, true);

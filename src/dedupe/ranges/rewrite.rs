@@ -6,7 +6,6 @@ use super::scratch::Manner;
 use super::share::{self, move_onto};
 use super::victims::{Reference, Victim};
 use crate::content::rewrite;
-use crate::dedupe::run::add;
 use crate::extents::bound::Bound;
 use crate::extents::map::Map;
 use crate::extents::piece::Piece;
@@ -79,8 +78,8 @@ fn plan(group: &[Item<'_>], context: &mut Context<'_>) -> u64 {
             let offset = at + reference.offset.max(item.range.start) - item.range.start;
             let disk = lead + length;
             let piece = Piece { offset, disk, shared, ..Piece::plain(logical, length, extent) };
-            add(&context.run.counters.submitted, length);
-            share::plan_pieces((reference.file, logical), length, &[piece], context.account, &mut context.files);
+            let place = (reference.file, logical);
+            share::plan_move(place, length, piece, context.run, context.account, &mut context.files);
         }
         at += item.range.end - item.range.start;
     }

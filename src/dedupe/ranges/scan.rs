@@ -1,29 +1,26 @@
 //! Finds runs: reads a file's blocks in order, looks their hashes up in the index, and extends each match both ways by
-//! comparing bytes. Knows neither filesystems nor system calls: bytes come from a [`Data`].
+//! comparing blocks, or their checksums ([`Form`]). Knows neither filesystems nor system calls: both come from a
+//! [`Data`].
 //!
 //! While a match goes on, blocks are compared and not hashed. After a match that is shorter than the shortest run, the
 //! block's own place replaces the other in the index, and the same shift is not tried again for a while. A block thus
 //! costs a bounded number of comparisons, however often its content occurs, and repetitive data finds its own period.
 
+mod window;
+
+use self::window::Window;
+use super::form::{Data, Form};
 use super::run::{Run, Source};
 use crate::content::block_index::{Index, Place};
-use crate::util::digest::prefix;
+use crate::sys::btrfs::checksums::Sum;
 use std::ops::Range;
 
-/// The number of bytes of the file read at once.
-const WINDOW: usize = 1 << 20;
+/// The number of bytes of the file read, or looked up, at once.
+const WINDOW: u64 = 1 << 20;
 /// The number of bytes of the other place read for a match that has just begun.
-const FIRST_LOOK: usize = 64 << 10;
+const FIRST_LOOK: u64 = 64 << 10;
 /// A longer match is passed on in parts, while its bytes are still in the page cache.
 const PART: u64 = if cfg!(test) { 1 << 20 } else { 64 << 20 };
-
-/// The bytes of numbered files.
-pub(super) trait Data {
-    /// A file's size; `None` if it cannot be read.
-    fn size(&mut self, file: u32) -> Option<u64>;
-    /// Reads from an offset on until the buffer is full or the file ends; `None` if that fails.
-    fn read(&mut self, file: u32, at: u64, buffer: &mut [u8]) -> Option<usize>;
-}
 
 /// A match that may go on.
 #[derive(Clone, Copy, Debug)]
@@ -53,7 +50,7 @@ struct Failed {
 /// Looks for runs.
 pub(super) struct Scanner {
     index: Index,
-    block: u64,
+    form: Form,
     min_run: u64,
     file: u32,
     size: u64,
@@ -61,6 +58,8 @@ pub(super) struct Scanner {
     end: u64,
     /// Runs do not reach back beyond this offset. Before it lies a hole, data seen before, or the last run.
     floor: u64,
+    /// The checksum of the block before this one, if the block was looked at and a range has both.
+    before: Option<Sum>,
     going: Option<Match>,
     failed: Option<Failed>,
     near: Window,
@@ -68,28 +67,29 @@ pub(super) struct Scanner {
 }
 
 impl Scanner {
-    /// A scanner for blocks of this size and runs of at least `min_run` bytes.
-    pub(super) fn new(index: Index, block: u64, min_run: u64) -> Scanner {
+    /// A scanner for blocks in this form, and runs of at least `min_run` bytes.
+    pub(super) fn new(index: Index, form: Form, min_run: u64) -> Scanner {
         Scanner {
             index,
-            block,
-            min_run: min_run.max(block),
+            form,
+            min_run: min_run.max(form.block()),
             file: 0,
             size: 0,
             at: 0,
             end: 0,
             floor: 0,
+            before: None,
             going: None,
             failed: None,
-            near: Window::default(),
-            far: Window::default(),
+            near: Window::new(form),
+            far: Window::new(form),
         }
     }
 
     /// Begins another file. The last one must be finished.
     pub(super) fn begin(&mut self, file: u32, size: u64) {
         (self.file, self.size, self.at, self.end, self.floor) = (file, size, 0, 0, 0);
-        (self.going, self.failed) = (None, None);
+        (self.before, self.going, self.failed) = (None, None, None);
         self.near.forget();
         self.far.forget();
     }
@@ -101,6 +101,7 @@ impl Scanner {
             None
         } else {
             self.floor = range.start;
+            self.before = None;
             self.finish()
         };
         (self.at, self.end) = (range.start, range.end.min(self.size));
@@ -154,51 +155,53 @@ impl Scanner {
 
     /// Looks at the next block.
     fn look(&mut self, data: &mut dyn Data) -> Option<Run> {
-        let block = self.block as usize;
+        let block = self.form.block();
         let bytes = self.near.get(data, self.file, self.at, block, self.ahead());
-        let Some(bytes) = bytes.get(..block) else {
+        let Some(bytes) = bytes.get(..self.form.width()) else {
             // A partial block at the file's end belongs to the run before it or to none.
             self.at = self.end;
             return None;
         };
-        if is_zero(bytes) {
+        if self.form.is_zero(bytes) {
             return self.zeros(data);
         }
-        let hash = hash(bytes);
-        if self.index.keeps(hash) {
-            let here = Place { file: self.file, block: (self.at / self.block) as u32 };
+        let hash = self.form.hash(self.before, bytes);
+        self.before = self.form.sum(bytes);
+        if let Some(hash) = hash.filter(|hash| self.index.keeps(*hash)) {
+            let here = Place { file: self.file, block: (self.at / block) as u32 };
             match self.index.find(hash).and_then(|place| self.open(place, hash, data)) {
                 Some(going) => {
                     self.going = Some(going);
-                    self.at += self.block;
+                    self.at += block;
                     return None;
                 }
-                None if self.at / self.block <= u64::from(u32::MAX) => self.index.put(hash, here),
+                None if self.at / block <= u64::from(u32::MAX) => self.index.put(hash, here),
                 None => {}
             }
         }
-        self.at += self.block;
+        self.at += block;
         None
     }
 
     /// The number of bytes to read from here on: the data behind the range may have been seen.
-    fn ahead(&self) -> usize {
-        usize::try_from(self.end - self.at).unwrap_or(WINDOW).min(WINDOW)
+    fn ahead(&self) -> u64 {
+        (self.end - self.at).min(WINDOW)
     }
 
     /// Skips zeros, and returns them as a run if there are enough.
     fn zeros(&mut self, data: &mut dyn Data) -> Option<Run> {
-        let (block, start) = (self.block as usize, self.at);
-        while self.at < self.end {
+        let (block, width, start) = (self.form.block(), self.form.width(), self.at);
+        while self.end - self.at >= block {
             let rest = self.ahead();
-            let bytes = self.near.get(data, self.file, self.at, rest.min(block), rest);
-            let bytes = &bytes[..bytes.len().min(rest)];
-            let zeros = bytes.chunks_exact(block).take_while(|block| is_zero(block)).count();
-            self.at += (zeros * block) as u64;
-            if zeros == 0 || zeros * block < bytes.len() {
+            let bytes = self.near.get(data, self.file, self.at, block, rest);
+            let bytes = &bytes[..bytes.len().min((rest / block) as usize * width)];
+            let zeros = bytes.chunks_exact(width).take_while(|block| self.form.is_zero(block)).count();
+            self.at += zeros as u64 * block;
+            if zeros == 0 || zeros * width < bytes.len() {
                 break;
             }
         }
+        self.before = None;
         let length = self.at - start;
         (length >= self.min_run).then(|| {
             self.floor = self.at;
@@ -208,7 +211,8 @@ impl Scanner {
 
     /// The match at this block, extended backwards, if it is a match.
     fn open(&mut self, place: Place, hash: u64, data: &mut dyn Data) -> Option<Match> {
-        let (block, offset) = (self.block as usize, u64::from(place.block) * self.block);
+        let (block, width) = (self.form.block(), self.form.width());
+        let offset = u64::from(place.block) * block;
         let shift = self.at.wrapping_sub(offset);
         let itself = place.file == self.file;
         let again = self
@@ -218,36 +222,38 @@ impl Scanner {
             return None;
         }
         let ahead = self.ahead();
-        let there = self.far.get(data, place.file, offset, block, FIRST_LOOK).get(..block)?;
-        let here = self.near.get(data, self.file, self.at, block, ahead).get(..block)?;
+        let there = self.far.get(data, place.file, offset, block, FIRST_LOOK).get(..width)?;
+        let here = self.near.get(data, self.file, self.at, block, ahead).get(..width)?;
         if here != there {
             return None;
         }
         let back = self.reach_back(place.file, offset, data);
         let (offset, start) = (offset - back, self.at - back);
-        let length = back + self.block;
+        let length = back + block;
         Some(Match { file: place.file, offset, start, length, shift, continued: false, hit: self.at, hash })
     }
 
     /// The number of bytes before this block that equal those before the other block, in whole blocks.
     fn reach_back(&mut self, file: u32, offset: u64, data: &mut dyn Data) -> u64 {
-        let most = (self.at - self.floor.min(self.at)).min(offset) / self.block * self.block;
+        let (block, width) = (self.form.block(), self.form.width());
+        let most = (self.at - self.floor.min(self.at)).min(offset) / block * block;
+        let most_at_once = (FIRST_LOOK / block).max(1) * block;
         let mut back = 0;
-        let (mut here, mut there) = (vec![0; FIRST_LOOK], vec![0; FIRST_LOOK]);
+        let (mut here, mut there) = (Vec::new(), Vec::new());
         while back < most {
-            let step = (most - back).min((FIRST_LOOK as u64 / self.block).max(1) * self.block) as usize;
-            here.resize(step, 0);
-            there.resize(step, 0);
-            let from = |at: u64| at - back - step as u64;
-            if data.read(self.file, from(self.at), &mut here) != Some(step)
-                || data.read(file, from(offset), &mut there) != Some(step)
+            let step = (most - back).min(most_at_once);
+            let length = self.form.length(step);
+            here.resize(length, 0);
+            there.resize(length, 0);
+            let from = |at: u64| at - back - step;
+            if data.read(self.file, from(self.at), &mut here) != Some(length)
+                || data.read(file, from(offset), &mut there) != Some(length)
             {
                 break;
             }
-            let block = self.block as usize;
-            let equal = here.rchunks_exact(block).zip(there.rchunks_exact(block)).take_while(|(a, b)| a == b).count();
-            back += equal as u64 * self.block;
-            if (equal as u64 * self.block) < step as u64 {
+            let equal = here.rchunks_exact(width).zip(there.rchunks_exact(width)).take_while(|(a, b)| a == b).count();
+            back += equal as u64 * block;
+            if equal as u64 * block < step {
                 break;
             }
         }
@@ -256,31 +262,30 @@ impl Scanner {
 
     /// Extends a match forward as far as the windows reach. Returns whether it may go on behind them.
     fn extend(&mut self, going: &mut Match, data: &mut dyn Data) -> bool {
-        let block = self.block as usize;
+        let (block, width) = (self.form.block(), self.form.width());
         let rest = self.ahead();
         let offset = going.offset + going.length;
         if rest < block && self.end == self.size {
             return self.extend_to_end(going, offset, rest, data);
         }
         let here = self.near.get(data, self.file, self.at, block.min(rest), rest);
-        let here = &here[..here.len().min(rest)];
-        let reach = if going.length < WINDOW as u64 / 4 { FIRST_LOOK } else { WINDOW };
+        let here = &here[..here.len().min((rest / block) as usize * width)];
+        let reach = if going.length < WINDOW / 4 { FIRST_LOOK } else { WINDOW };
         let there = self.far.get(data, going.file, offset, block, reach);
-        let both = here.len().min(there.len()) / block * block;
-        let equal = here[..both].chunks_exact(block).zip(there[..both].chunks_exact(block));
-        let equal = equal.take_while(|(a, b)| a == b).count() * block;
-        going.length += equal as u64;
-        self.at += equal as u64;
+        let both = here.len().min(there.len()) / width;
+        let equal = here.chunks_exact(width).zip(there.chunks_exact(width)).take_while(|(a, b)| a == b).count();
+        going.length += equal as u64 * block;
+        self.at += equal as u64 * block;
         equal == both && both > 0
     }
 
     /// A partial block at the end is shared only with one that ends its file too.
-    fn extend_to_end(&mut self, going: &mut Match, offset: u64, rest: usize, data: &mut dyn Data) -> bool {
-        if data.size(going.file) == Some(offset + rest as u64) {
-            let here = self.near.get(data, self.file, self.at, rest, rest).get(..rest);
-            let there = self.far.get(data, going.file, offset, rest, FIRST_LOOK).get(..rest);
-            if here.is_some() && here == there {
-                going.length += rest as u64;
+    fn extend_to_end(&mut self, going: &mut Match, offset: u64, rest: u64, data: &mut dyn Data) -> bool {
+        if data.size(going.file) == Some(offset + rest) {
+            let (mut here, mut there) = (vec![0; self.form.length(rest)], vec![0; self.form.length(rest)]);
+            let ends = (data.read_end(self.file, self.at, &mut here), data.read_end(going.file, offset, &mut there));
+            if ends == (Some(here.len()), Some(here.len())) && here == there {
+                going.length += rest;
             }
         }
         self.at = self.end;
@@ -311,55 +316,17 @@ impl Scanner {
         let Match { file, offset, start, length, .. } = going;
         if length >= self.min_run || going.continued {
             self.floor = start + length;
+            self.before = None;
             return (length > 0).then_some(Run { source: Source::File { file, offset }, start, length });
         }
         self.failed = Some(Failed { file, shift: start.wrapping_sub(offset), until: start + length });
-        let block = going.hit / self.block;
+        let block = going.hit / self.form.block();
         if block <= u64::from(u32::MAX) {
             self.index.put(going.hash, Place { file: self.file, block: block as u32 });
         }
-        self.at = going.hit + self.block;
+        self.at = going.hit + self.form.block();
         None
     }
-}
-
-/// Some bytes of a file.
-#[derive(Default)]
-struct Window {
-    bytes: Vec<u8>,
-    file: u32,
-    start: u64,
-}
-
-impl Window {
-    fn forget(&mut self) {
-        self.bytes.clear();
-    }
-
-    /// The bytes from an offset on: at least `least`, unless the file ends before. If the window has fewer, `reach`
-    /// bytes are read.
-    fn get(&mut self, data: &mut dyn Data, file: u32, at: u64, least: usize, reach: usize) -> &[u8] {
-        let end = self.start + self.bytes.len() as u64;
-        let has = self.file == file && self.start <= at && at + least as u64 <= end && !self.bytes.is_empty();
-        if !has {
-            self.bytes.resize(reach.max(least), 0);
-            let got = data.read(file, at, &mut self.bytes).unwrap_or(0);
-            self.bytes.truncate(got);
-            (self.file, self.start) = (file, at);
-        }
-        &self.bytes[(at - self.start) as usize..]
-    }
-}
-
-/// Whether all bytes are zero.
-fn is_zero(bytes: &[u8]) -> bool {
-    // Most blocks show at the first byte that they are not zeros.
-    bytes.first() == Some(&0) && bytes.iter().fold(0, |all, byte| all | byte) == 0
-}
-
-/// A hint of a block's content: the bytes of a hit are compared, finally by the kernel.
-fn hash(bytes: &[u8]) -> u64 {
-    prefix(blake3::hash(bytes).as_bytes())
 }
 
 #[cfg(test)]

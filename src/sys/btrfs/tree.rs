@@ -19,6 +19,8 @@ pub(crate) const ROOT_TREE: u64 = 1;
 pub(crate) const EXTENT_TREE: u64 = 2;
 /// The tree of the chunks, which assigns places on devices to addresses.
 pub(crate) const CHUNK_TREE: u64 = 3;
+/// The tree of the checksums of file data: see [`checksums`](super::checksums).
+pub(crate) const CSUM_TREE: u64 = 7;
 
 /// `BTRFS_INODE_ITEM_KEY`: an inode's status.
 pub(crate) const INODE_ITEM: u8 = 1;
@@ -35,6 +37,10 @@ pub(crate) const EXTENT_DATA: u8 = 108;
 /// its space is free.
 pub(crate) const ORPHANS: u64 = 0_u64.wrapping_sub(5);
 pub(crate) const ORPHAN_ITEM: u8 = 48;
+/// `BTRFS_EXTENT_CSUM_OBJECTID` and `BTRFS_EXTENT_CSUM_KEY`: the checksums of adjacent blocks. The offset of the key is
+/// the address of the first block.
+pub(crate) const EXTENT_CSUMS: u64 = 0_u64.wrapping_sub(10);
+pub(crate) const EXTENT_CSUM: u8 = 128;
 /// `BTRFS_ROOT_ITEM_KEY`: a tree.
 pub(crate) const ROOT_ITEM: u8 = 132;
 /// `BTRFS_EXTENT_ITEM_KEY`: an extent. Its key has its address, this type, and its length.
