@@ -3,6 +3,7 @@
 
 mod maps;
 mod own;
+mod reverse_map;
 mod snapshots;
 
 use crate::harness::*;

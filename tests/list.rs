@@ -1,5 +1,6 @@
 //! `pleach list`: the data that only one snapshot holds, and a table that fits the terminal.
 
+use crate::harness::own::Own;
 use crate::harness::*;
 use crate::on_filesystems;
 use pleach::monitor::Silent;
@@ -100,4 +101,64 @@ on_filesystems! {
         assert_eq!(stats.rows.len(), 1);
         assert_eq!((stats.rows[0].exclusive_bytes, stats.rows[0].totals.files), (None, 1));
     }
+}
+
+#[test]
+fn exclusive_bytes_on_an_xfs_with_a_reverse_map_are_those_of_each_file_and_none_is_opened() {
+    let test = concat!(
+        module_path!(),
+        "::exclusive_bytes_on_an_xfs_with_a_reverse_map_are_those_of_each_file_and_none_is_opened"
+    );
+    let Some(fs) = Own::new(Kind::Xfs, test, 1024, &["-m", "rmapbt=1,reflink=1"], "") else { return };
+    let (source, repo) = (fs.join("source"), fs.join("repo"));
+    fs::create_dir_all(source.join("dir")).unwrap();
+    for number in 0..40 {
+        write(source.join(format!("file {number}")), &bytes(number, 20_000));
+        write(source.join(format!("dir/file {number}")), &bytes(100 + number, 9000));
+    }
+    fs::hard_link(source.join("file 0"), source.join("dir/file linked")).unwrap();
+    shapes::scattered(&source.join("file of many extents"), 60);
+    for (round, options) in [&[][..], &["--unchanged", "hardlink"], &[]].into_iter().enumerate() {
+        settle();
+        let name = format!("s{round}");
+        let args = snapshot_named(&name, &source, &repo);
+        finish(command(args).args(options)).expect(0);
+        for number in (0..40).filter(|number| number % 3 == 0) {
+            let seed = 1000 * (round as u64 + 1) + number;
+            write(source.join(format!("file {number}")), &bytes(seed, 20_000));
+            let part = fs::File::options().write(true).open(source.join(format!("dir/file {number}"))).unwrap();
+            std::os::unix::fs::FileExt::write_all_at(&part, &bytes(seed, 4096), 4096).unwrap();
+        }
+    }
+    fs::remove_file(source.join("file of many extents")).unwrap();
+    fs::remove_file(repo.join("s1").join(source.strip_prefix("/").unwrap()).join("dir/file 39")).unwrap();
+    // A file of the last one has a name outside the repository.
+    let inside = repo.join("s2").join(source.strip_prefix("/").unwrap());
+    fs::hard_link(inside.join("file 3"), fs.join("outside")).unwrap();
+    shapes::settle(&repo);
+    let exclusive = |command: &mut std::process::Command| {
+        let run = finish(command.args(["list", "--json", "--exclusive"]).arg(&repo)).expect(3).saying("dir/file 39");
+        let rows = run.lines_of_type("snapshot");
+        rows.iter().map(|row| number(row, "exclusive_bytes")).collect::<Vec<_>>()
+    };
+    let unprivileged = || {
+        let mut command = std::process::Command::new("setpriv");
+        command.args(["--inh-caps=-all", "--bounding-set=-sys_admin"]).arg(env!("CARGO_BIN_EXE_pleach"));
+        exclusive(&mut command)
+    };
+    let each_file = unprivileged();
+    assert_eq!(exclusive(&mut command([""; 0])), each_file);
+    assert!(each_file[..2].iter().all(|bytes| *bytes > 0), "the source holds what the last one does: {each_file:?}");
+    fs::remove_dir_all(&source).unwrap();
+    shapes::settle(&repo);
+    let without_source = exclusive(&mut command([""; 0]));
+    assert_eq!(without_source, unprivileged());
+    assert!(without_source.iter().all(|bytes| *bytes > 0), "{without_source:?}");
+    let log = fs.join("log");
+    let mut strace = std::process::Command::new("strace");
+    strace.args(tools::TRACE).args(["-e", "trace=%file,%desc,open_by_handle_at", "-o"]).arg(&log);
+    finish(strace.arg(env!("CARGO_BIN_EXE_pleach")).args(["list", "--exclusive"]).arg(&repo)).expect(3);
+    let calls = tools::take_trace(&log);
+    let touched: Vec<_> = calls.iter().filter(|call| call.contains("\"file ") || call.contains("/file ")).collect();
+    assert!(touched.is_empty(), "{touched:?}");
 }

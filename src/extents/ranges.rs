@@ -74,6 +74,11 @@ pub(crate) struct RangeSet {
 }
 
 impl RangeSet {
+    /// The ranges in ascending order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Bytes> {
+        self.ends.iter().map(|(start, end)| *start..*end)
+    }
+
     /// The number of ranges.
     pub(crate) fn count(&self) -> u64 {
         self.ends.len() as u64

@@ -16,8 +16,8 @@ const _: () = assert!(FS_IOC_GETFSMAP == 0xc0c0_583b);
 
 /// The number of records per call: 32 KiB of buffer.
 const BATCH: usize = 512;
-/// The most records per call, used if so many records overlap that fewer make no progress: 64 MiB.
-const LARGEST_BATCH: usize = 1 << 20;
+/// The same for many records: 128 KiB, as many as the kernel collects before it copies them.
+const LARGE_BATCH: usize = 2048;
 
 const FMR_OF_ATTR_FORK: u32 = 0x2;
 const FMR_OF_EXTENT_MAP: u32 = 0x4;
@@ -123,6 +123,8 @@ pub(crate) enum Owner {
 impl Owner {
     /// Free space (`FMR_OWN_FREE`).
     pub(crate) const FREE: Owner = Owner::Special(1);
+    /// The kernel does not know, or does not say (`FMR_OWN_UNKNOWN`).
+    pub(crate) const UNKNOWN: Owner = Owner::Special(2);
 }
 
 /// A part of the device and its owner. Shared blocks have a record for each owner.
@@ -142,6 +144,11 @@ pub(crate) struct Record {
 }
 
 impl Record {
+    /// The part of the device, in bytes.
+    pub(crate) fn range(&self) -> Range<u64> {
+        self.physical..self.physical.saturating_add(self.length)
+    }
+
     /// Whether it is content of a file, not its attributes or the map of its extents.
     pub(crate) fn is_file_data(&self) -> bool {
         matches!(self.owner, Owner::Inode(_)) && self.flags & (FMR_OF_ATTR_FORK | FMR_OF_EXTENT_MAP) == 0
@@ -161,15 +168,26 @@ pub(crate) fn device_code(device: u64) -> u32 {
 /// `OPNOTSUPP` or `NOTTY` if the filesystem does not support the call. Without `CAP_SYS_ADMIN` all owners are unknown.
 #[doc(alias = "FS_IOC_GETFSMAP")]
 pub(crate) fn records<Fd: AsFd>(fd: Fd, device: u32, range: Range<u64>) -> Records<Fd> {
-    let low = Raw { device, physical: range.start, ..EMPTY };
-    let last = range.end.saturating_sub(1);
-    let high =
-        Raw { device, flags: u32::MAX, physical: last, owner: u64::MAX, offset: u64::MAX, length: 0, reserved: [0; 3] };
-    let batch = Vec::new().into_iter();
-    Records { fd, request: Request::with_capacity(BATCH), low, high, batch, last: None, done: range.is_empty() }
+    Records::new(fd, device, range, BATCH)
 }
 
-/// Iterator of [`records`].
+/// Like [`records`], with calls for more records: for a large part of a device.
+pub(crate) fn many_records<Fd: AsFd>(fd: Fd, device: u32, range: Range<u64>) -> Records<Fd> {
+    Records::new(fd, device, range, LARGE_BATCH)
+}
+
+impl<Fd> Records<Fd> {
+    fn new(fd: Fd, device: u32, range: Range<u64>, batch: usize) -> Self {
+        let low = Raw { device, physical: range.start, ..EMPTY };
+        let last = range.end.saturating_sub(1);
+        let (owner, offset) = (u64::MAX, u64::MAX);
+        let high = Raw { device, flags: u32::MAX, physical: last, owner, offset, length: 0, reserved: [0; 3] };
+        let request = Request::with_capacity(batch);
+        Records { fd, request, low, high, batch: Vec::new().into_iter(), last: None, done: range.is_empty() }
+    }
+}
+
+/// Iterator of [`records`] and [`many_records`].
 pub(crate) struct Records<Fd> {
     fd: Fd,
     request: Request,
@@ -202,36 +220,44 @@ impl<Fd: AsFd> Iterator for Records<Fd> {
 }
 
 impl<Fd: AsFd> Records<Fd> {
-    /// Makes one call.
+    /// Reads the next records.
     ///
-    /// The manual says to continue with the last record as the low key. If further records map the same blocks as that
-    /// record, XFS (seen on Linux 6.18) then ends the listing. So the key is the first possible key after that record,
-    /// with length 0. Records that begin before the key and extend past it are returned again, and are ignored.
+    /// The manual says to continue with the last record as the low key. XFS (seen on Linux 6.18) then skips further
+    /// records of the same file for the same blocks. So the key names the file with the number before, and records that
+    /// were returned already are ignored. If one file has more such records than fit into a call, the key is the first
+    /// possible one after the last record, without a length: then XFS skips nothing, but returns all records again that
+    /// begin before the key and extend past it.
+    ///
+    /// # Errors
+    /// `OVERFLOW` if neither makes progress: a file refers so often to an extent of several blocks.
     fn fetch(&mut self) -> Result<()> {
-        let low = match self.last {
-            None => self.low,
+        let (before, after) = match self.last {
+            None => (self.low, None),
             Some(last) if Record::from_raw(&last).is_file_data() => {
-                Raw { flags: 0, offset: last.offset.saturating_add(last.length), length: 0, ..last }
+                let before = Raw { flags: 0, owner: last.owner.saturating_sub(1), offset: 0, ..last };
+                let after = Raw { flags: 0, offset: last.offset.saturating_add(last.length), length: 0, ..last };
+                (before, Some(after))
             }
-            Some(last) => last,
+            Some(last) => (last, None),
         };
+        for low in [Some(before), after].into_iter().flatten() {
+            if self.done || self.fetch_from(low)? {
+                return Ok(());
+            }
+        }
+        if self.done { Ok(()) } else { Err(Errno::OVERFLOW) }
+    }
+
+    /// Makes one call. Returns whether it found new records.
+    fn fetch_from(&mut self, low: Raw) -> Result<bool> {
         let capacity = self.request.capacity();
         let found = self.request.fetch(&self.fd, low, self.high)?;
         let is_last = found.last().is_none_or(|raw| raw.flags & FMR_OF_LAST != 0);
-        let is_full = found.len() == capacity;
+        self.done = is_last || found.len() < capacity;
         let last = self.last.map(|last| last.place());
         let new: Vec<Raw> = found.iter().filter(|raw| last.is_none_or(|last| last < raw.place())).copied().collect();
-        if is_last || !is_full {
-            self.done = true;
-        } else if new.is_empty() {
-            let larger = capacity * 8;
-            if larger > LARGEST_BATCH {
-                return Err(Errno::OVERFLOW);
-            }
-            self.request = Request::with_capacity(larger);
-        }
         self.batch = new.into_iter();
-        Ok(())
+        Ok(self.batch.len() > 0)
     }
 }
 

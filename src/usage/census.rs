@@ -1,28 +1,35 @@
-//! The walk: the inodes below the paths, and the disk usage of those on filesystems without readable trees.
+//! The walk: the inodes below the paths, and the disk usage of those that are not looked up by their numbers.
 //!
-//! If Btrfs's trees are read (`trees`), the walk only lists names and examines no file: Btrfs's directories contain the
-//! inode numbers. Elsewhere the walk gets the status and the extents of each file.
+//! If Btrfs's trees are read (`trees`), or XFS's inodes and its reverse map (`numbers`), the walk only lists names and
+//! examines no file: directories contain the inode numbers. Elsewhere the walk gets the status and the extents of each
+//! file.
 
 use super::device::{Device, Devices, Method, Volume};
 use super::mapped::{self, Mapped};
 use super::part::Part;
 use super::references::Referrers;
 use crate::error::{Error, Result};
+use crate::fs::mounts;
 use crate::fs::status::Status;
 use crate::monitor::{Amount, Monitor};
 use crate::tree::walk::{Directory, Name, Visitor, absolute};
 use rustix::fs::FileType;
 use rustix::io::Errno;
+use std::collections::{HashMap, HashSet};
+use std::ffi::{OsStr, OsString};
 use std::ops::Range;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The visitor of the walk.
 pub(super) struct Census<'a> {
-    pub(super) devices: &'a Devices,
-    pub(super) monitor: &'a dyn Monitor,
+    devices: &'a Devices,
+    monitor: &'a dyn Monitor,
     pub(super) errors: AtomicU64,
+    /// Names that something is mounted over, by their directories: their inode numbers are those of the covered files.
+    covered: HashMap<PathBuf, HashSet<OsString>>,
 }
 
 /// The state kept for a directory.
@@ -41,14 +48,25 @@ pub(super) struct Found {
 }
 
 enum Content {
-    /// Inodes that will be looked up in the filesystem's trees.
+    /// Inodes that will be looked up by their numbers.
     Listed(Vec<u64>),
     /// Inodes that were examined.
     Mapped(Vec<Mapped>),
 }
 
-impl Census<'_> {
-    fn problem(&self, error: &Error) {
+impl<'a> Census<'a> {
+    pub(super) fn new(devices: &'a Devices, monitor: &'a dyn Monitor, errors: u64) -> Self {
+        let mut covered: HashMap<PathBuf, HashSet<OsString>> = HashMap::new();
+        // Without /proc, nothing is known to be covered.
+        for point in mounts::all().unwrap_or_default().into_iter().map(|mount| mount.point) {
+            if let (Some(parent), Some(name)) = (point.parent(), point.file_name()) {
+                covered.entry(parent.to_path_buf()).or_default().insert(name.to_os_string());
+            }
+        }
+        Census { devices, monitor, errors: AtomicU64::new(errors), covered }
+    }
+
+    pub(super) fn problem(&self, error: &Error) {
         self.monitor.problem(error);
         self.errors.fetch_add(1, Ordering::Relaxed);
     }
@@ -143,7 +161,7 @@ impl Visitor for Census<'_> {
         let Some(device) = self.device(directory) else { return Ok(None) };
         let is_new = device.is_new_directory(directory.status.ino);
         let content = match device.volume.method {
-            Method::Trees => Content::Listed(vec![directory.status.ino]),
+            Method::Trees | Method::Numbers => Content::Listed(vec![directory.status.ino]),
             // A directory has one name, whatever its link count is.
             Method::Maps => {
                 let mapped = Mapped::plain(&device.volume, &directory.status);
@@ -163,17 +181,19 @@ impl Visitor for Census<'_> {
         let mut found: Vec<Found> = Vec::new();
         let mut files = 0;
         let mut listed = Vec::new();
+        let covered = self.covered.get(absolute(&directory.path).as_path());
+        let is_covered = |name: &[u8]| covered.is_some_and(|names| names.contains(OsStr::from_bytes(name)));
         for name in names {
             files += 1;
             // On the way to a source, only that source is visited.
             let is_new =
                 if directory.scaffold { device.is_new_name(directory.status.ino, name.bytes) } else { *is_new };
-            if device.volume.method == Method::Trees && !directory.scaffold {
+            if device.volume.lists() && !directory.scaffold && !is_covered(name.bytes) {
                 listed.push(name.ino);
                 continue;
             }
             let Some((device, mapped)) = self.look(directory, &device, name) else { continue };
-            if device.volume.method == Method::Trees {
+            if device.volume.lists() {
                 let content = Content::Listed(vec![mapped.inode]);
                 found.push(Found { device, is_new, content });
                 continue;
@@ -233,7 +253,7 @@ pub(super) struct Tally {
     pub(super) paths: Vec<Part>,
     pub(super) set: Part,
     /// By volume: bytes that are freed when the set is deleted, for the files that were examined.
-    pub(super) leaving: Vec<Leaving>,
+    leaving: Vec<Leaving>,
     linked: Vec<Linked>,
 }
 
@@ -269,7 +289,6 @@ impl Tally {
     }
 
     fn add_mapped(&mut self, path: Option<usize>, device: &Arc<Device>, is_new: bool, mapped: Mapped) {
-        let volume = device.volume.number;
         if let Some(part) = path.and_then(|path| self.paths.get_mut(path))
             && part.add(device.number, mapped.inode)
         {
@@ -285,21 +304,39 @@ impl Tally {
         let Mapped { inode, links, own, encoded, own_extents: extents, unmapped, shared, .. } = mapped;
         let leaving = Leaving { own, encoded, extents, unmapped };
         if leaves {
-            self.leave(volume, leaving);
+            self.leave(&device.volume, leaving);
         } else {
             self.linked.push(Linked { device: Arc::clone(device), inode, links, leaving, shared });
         }
     }
 
-    fn leave(&mut self, volume: usize, by: Leaving) {
-        if self.leaving.len() <= volume {
-            self.leaving.resize(volume + 1, Leaving::default());
-        }
-        let sum = &mut self.leaving[volume];
+    /// Counts inodes that are freed.
+    pub(super) fn leave(&mut self, volume: &Volume, by: Leaving) {
+        let sum = self.sum(volume);
         sum.own += by.own;
         sum.encoded += by.encoded;
         sum.extents += by.extents;
         sum.unmapped += by.unmapped;
+    }
+
+    /// Of the bytes that were counted as freed, so many are shared. Others are in so many extents.
+    pub(super) fn share(&mut self, volume: &Volume, shared: u64, (extents, unshared): (u64, u64)) {
+        let sum = self.sum(volume);
+        sum.own = sum.own.saturating_sub(shared);
+        sum.unmapped = sum.unmapped.saturating_sub(shared.saturating_add(unshared));
+        sum.extents += extents;
+    }
+
+    fn sum(&mut self, volume: &Volume) -> &mut Leaving {
+        if self.leaving.len() <= volume.number {
+            self.leaving.resize(volume.number + 1, Leaving::default());
+        }
+        &mut self.leaving[volume.number]
+    }
+
+    /// The bytes of a volume that are freed.
+    pub(super) fn leaving(&self, volume: &Volume) -> Leaving {
+        self.leaving.get(volume.number).copied().unwrap_or_default()
     }
 
     /// Called after all paths have been walked. Determines which files with several names have all of them in the set.
@@ -313,7 +350,7 @@ impl Tally {
                 staying.push((device.number, inode));
                 continue;
             }
-            self.leave(device.volume.number, leaving);
+            self.leave(&device.volume, leaving);
             refer(&mut self.set, &device.volume, &shared, 0, 1);
         }
         staying

@@ -4,6 +4,7 @@
 //! it. A volume is the filesystem, within which extents are shared.
 
 use super::inodes::Inodes;
+use super::xfs::access;
 use crate::error::{Error, Result};
 use crate::extents::address_space::{AddressSpace, SpaceId};
 use crate::fs::filesystem::{Filesystem, Id, Kind};
@@ -21,6 +22,8 @@ use std::sync::{Arc, Mutex};
 pub(super) enum Method {
     /// From Btrfs's trees, in one sweep: real lengths, and who else refers to them. For root.
     Trees,
+    /// From XFS's list of inodes and its reverse map. For root.
+    Numbers,
     /// File by file, by FIEMAP.
     Maps,
 }
@@ -44,6 +47,11 @@ pub(super) struct Volume {
 }
 
 impl Volume {
+    /// Whether the walk only lists the numbers of inodes.
+    pub(super) fn lists(&self) -> bool {
+        matches!(self.method, Method::Trees | Method::Numbers)
+    }
+
     /// Whether it is known to keep no extent maps, so that no file need be opened to find out: filesystems in memory,
     /// in the kernel, or on the network.
     pub(super) fn lacks_maps(&self) -> bool {
@@ -111,6 +119,7 @@ impl Device {
 /// The devices of a run.
 pub(super) struct Devices {
     sync: bool,
+    by_numbers: bool,
     known: Mutex<Volumes>,
 }
 
@@ -121,9 +130,10 @@ struct Volumes {
 }
 
 impl Devices {
-    /// No devices yet. With `sync`, each filesystem is synced when it is first met.
-    pub(super) fn new(sync: bool) -> Self {
-        Devices { sync, known: Mutex::default() }
+    /// No devices yet. With `sync`, each filesystem is synced when it is first met. With `by_numbers`, files are
+    /// examined by their numbers if possible.
+    pub(super) fn new(sync: bool, by_numbers: bool) -> Self {
+        Devices { sync, by_numbers, known: Mutex::default() }
     }
 
     /// The device `dev`, with `fd` an open directory or file on it.
@@ -146,7 +156,11 @@ impl Devices {
                         Err(errno) => return Err(Error::io("sync the filesystem of", path, errno)),
                     }
                 }
-                let method = if kind == Kind::Btrfs && can_read_trees(&fd) { Method::Trees } else { Method::Maps };
+                let method = match kind {
+                    Kind::Btrfs if can_read_trees(&fd) => Method::Trees,
+                    Kind::Xfs if self.by_numbers && access::is_usable(&fd) => Method::Numbers,
+                    _ => Method::Maps,
+                };
                 let volume = Arc::new(Volume {
                     number: known.volumes.len(),
                     kind,
@@ -163,7 +177,7 @@ impl Devices {
         };
         let tree = match volume.method {
             Method::Trees => logical::subvolume_of(&fd).map_err(failed)?,
-            Method::Maps => 0,
+            Method::Numbers | Method::Maps => 0,
         };
         let (directories, names) = Default::default();
         let device = Arc::new(Device { number: known.by_dev.len(), volume, tree, directories, names });

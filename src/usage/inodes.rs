@@ -8,7 +8,7 @@ use std::ops::Range;
 
 /// A set of inode numbers.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Inodes {
+pub(crate) struct Inodes {
     /// Disjoint runs that do not touch, by their first number, each with the number behind its last.
     runs: BTreeMap<u64, u64>,
     /// For inodes added more than once, which are hard links: how often.
@@ -18,7 +18,7 @@ pub(super) struct Inodes {
 
 impl Inodes {
     /// Adds a name of an inode. Returns whether the inode is new here.
-    pub(super) fn add(&mut self, inode: u64) -> bool {
+    pub(crate) fn add(&mut self, inode: u64) -> bool {
         let before = self.runs.range_mut(..=inode).next_back();
         let behind = inode.saturating_add(1);
         let touching = match before {
@@ -72,7 +72,7 @@ impl Inodes {
     }
 
     /// The number of inodes.
-    pub(super) fn count(&self) -> u64 {
+    pub(crate) fn count(&self) -> u64 {
         self.count
     }
 }

@@ -4,7 +4,10 @@
 //! (`trees`), or file by file (`mapped`), and kept as packed references to ranges of the disk (`references`). Only the
 //! filesystem knows whether something outside the set holds a range too. On Btrfs its extent tree counts the references
 //! (`backrefs`). On XFS a shared range that occurs once in the set is held outside; for a range that occurs more often,
-//! all other files are mapped (`xfs`). If neither is possible, the result is marked as a bound.
+//! all other files are mapped (`maps`). If neither is possible, the result is marked as a bound.
+//!
+//! The reverse map of an XFS has the owners of all blocks, in the set and outside it. With it, inodes are examined by
+//! their numbers, and no extent is kept (`numbers`).
 //!
 //! Deletion is measured, not done. Nothing here writes.
 
@@ -12,39 +15,42 @@ mod backrefs;
 mod census;
 mod device;
 mod extent_tree;
+mod freed;
 mod inodes;
 pub(crate) mod kept;
 mod mapped;
+mod maps;
 mod metadata;
 mod nodes;
+mod numbers;
 mod part;
 mod references;
+mod runs;
 mod trees;
+mod unshared;
 mod xfs;
 
 pub use crate::extents::bound::Bound;
+pub use freed::Freed;
+pub(crate) use freed::Link;
+pub(crate) use inodes::Inodes;
 pub use part::Totals;
+pub(crate) use unshared::Unshared;
 
 use crate::error::{Error, Result};
-use crate::extents::intervals::covered_bytes;
-use crate::extents::ranges::RangeSet;
-use crate::fs::filesystem::Kind;
-use crate::monitor::{Amount, Event, Monitor};
+use crate::monitor::{Amount, Monitor};
 use crate::sys::btrfs::logical;
 use crate::tree::walk::{self, Sources};
-use census::{Census, Leaving, Tally};
+use census::{Census, Tally};
 use device::{Device, Devices, Method, Volume};
 use part::Part;
-use references::cover;
 use std::collections::HashSet;
 use std::fs::File;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
-use xfs::chunks::MadeBefore;
-use xfs::free_space::FreeSpace;
+use xfs::deleted::Deleted;
 
 /// How the paths are measured.
 #[derive(Clone, Copy, Debug)]
@@ -70,23 +76,6 @@ pub struct Row {
     pub path: PathBuf,
     /// The totals of everything below it.
     pub totals: Totals,
-}
-
-/// The space that deleting the set would free.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Freed {
-    /// Bytes. On XFS also inodes and maps. On Btrfs only data and `metadata_bytes`.
-    pub bytes: u64,
-    /// The part of `bytes` in Btrfs's own trees. It is only counted for subvolumes that are deleted as a whole, and by
-    /// root.
-    pub metadata_bytes: u64,
-    /// The part of `bytes` in chunks of inodes, and in the trees that list them (XFS).
-    pub inode_bytes: u64,
-    /// Further bytes for which it could not be determined whether anything outside the set holds them.
-    pub undecided_bytes: u64,
-    /// How exact `bytes` is.
-    pub bound: Bound,
 }
 
 /// The results.
@@ -120,28 +109,10 @@ pub struct Stats {
 /// ```
 ///
 /// Memory: 36 bytes for each distinct range of the disk that the set's files refer to, and the same again for each path
-/// if there are several. Inodes take at most some 40 bytes each, and usually next to nothing, since inodes of a tree
-/// are numbered in runs.
+/// if there are several. On an XFS with a reverse map, at most 48 bytes for each file instead. Inodes take at most some
+/// 40 bytes each. Both usually take next to nothing, since inodes of a tree are numbered in runs.
 pub fn measure(paths: &[PathBuf], options: &Options, monitor: &dyn Monitor) -> Result<Stats> {
     measure_set(paths, Set::Each, options, monitor)
-}
-
-/// A symbolic link that goes with the set.
-#[derive(Clone, Debug)]
-pub(crate) struct Link {
-    /// Where it is.
-    pub path: PathBuf,
-    /// Its inode number.
-    pub inode: u64,
-    /// The inode number of the directory in which a link is made that takes its place, before anything is deleted.
-    pub made_in: Option<u64>,
-}
-
-impl Link {
-    /// Its path, if nothing takes its place. Otherwise its directory stays as it is.
-    fn unreplaced(&self) -> Option<&PathBuf> {
-        self.made_in.is_none().then_some(&self.path)
-    }
 }
 
 /// The space that deleting all these paths together would free, with a link, and the number of failures. It takes no
@@ -167,6 +138,23 @@ enum Set<'a> {
 
 fn measure_set(paths: &[PathBuf], how: Set<'_>, options: &Options, monitor: &dyn Monitor) -> Result<Stats> {
     let begun = Instant::now();
+    for by_numbers in [true, false] {
+        if let Some(stats) = attempt(paths, how, options, by_numbers, monitor)? {
+            return Ok(Stats { seconds: begun.elapsed().as_secs_f64(), ..stats });
+        }
+    }
+    Err(Error::failed("examine the files"))
+}
+
+/// Measures a set. `None` if inodes cannot be listed by their numbers, for example because one is damaged: then each
+/// file must be examined by its name.
+fn attempt(
+    paths: &[PathBuf],
+    how: Set<'_>,
+    options: &Options,
+    by_numbers: bool,
+    monitor: &dyn Monitor,
+) -> Result<Option<Stats>> {
     let (each, link) = match how {
         Set::Each => (true, None),
         Set::Together(link) => (false, link),
@@ -186,8 +174,8 @@ fn measure_set(paths: &[PathBuf], how: Set<'_>, options: &Options, monitor: &dyn
             }
         }
     }
-    let devices = Devices::new(options.sync);
-    let census = Census { devices: &devices, monitor, errors: AtomicU64::new(errors) };
+    let devices = Devices::new(options.sync, by_numbers);
+    let census = Census::new(&devices, monitor, errors);
     let mut tally = Tally::default();
     if each && resolved.len() > 1 {
         tally.paths.resize_with(resolved.len(), Part::default);
@@ -199,7 +187,7 @@ fn measure_set(paths: &[PathBuf], how: Set<'_>, options: &Options, monitor: &dyn
         census_of(&resolved[path], path, &census, &mut tally, options)?;
     }
     let missing = errors;
-    let errors = census.errors.into_inner();
+    let mut errors = census.errors.into_inner();
     let staying = tally.settle();
     let (volumes, devices) = devices.met();
     let pool = rayon::ThreadPoolBuilder::new()
@@ -212,11 +200,23 @@ fn measure_set(paths: &[PathBuf], how: Set<'_>, options: &Options, monitor: &dyn
     let mut whole = (!each).then(|| if volumes.len() == 1 { subvolumes(&resolved) } else { HashSet::new() });
     for volume in &volumes {
         let devices: Vec<_> = devices.iter().filter(|device| device.volume.number == volume.number).cloned().collect();
+        let Some(device) = devices.first() else { continue };
         let whole = &mut whole;
-        let part = pool.install(|| match volume.method {
-            Method::Trees => by_trees(volume, &devices, &mut tally, whole.take(), monitor),
-            Method::Maps => by_maps(volume, &devices, &mut tally, (&staying, &resolved, link), monitor),
-        })?;
+        let judged = pool.install(|| match volume.method {
+            Method::Trees => Ok(Some((by_trees(volume, &devices, &mut tally, whole.take(), monitor)?, 0))),
+            Method::Numbers => {
+                let inodes = tally.set.take_inodes(device.number);
+                numbers::judge(device, &mut tally, &inodes, (&resolved, link), monitor)
+            }
+            Method::Maps => {
+                let inodes = tally.set.take_inodes(device.number);
+                let staying = staying.iter().filter(|(on, _)| *on == device.number).map(|(_, inode)| *inode).collect();
+                let deleted = Deleted { inodes: &inodes, staying: &staying, paths: &resolved, link };
+                Ok(Some((maps::judge(volume, &mut tally, &deleted, monitor)?, 0)))
+            }
+        });
+        let Some((part, unreadable)) = judged? else { return Ok(None) };
+        errors += unreadable;
         freed = freed.and(part);
     }
     // A single path is the set.
@@ -224,8 +224,7 @@ fn measure_set(paths: &[PathBuf], how: Set<'_>, options: &Options, monitor: &dyn
         [only] => only.totals = tally.set.totals,
         rows => rows.iter_mut().zip(&tally.paths).for_each(|(row, part)| row.totals = part.totals),
     }
-    let seconds = begun.elapsed().as_secs_f64();
-    Ok(Stats { rows, set: tally.set.totals, freed, errors, seconds })
+    Ok(Some(Stats { rows, set: tally.set.totals, freed, errors, seconds: 0.0 }))
 }
 
 fn census_of(path: &Path, number: usize, census: &Census<'_>, tally: &mut Tally, options: &Options) -> Result<()> {
@@ -233,8 +232,7 @@ fn census_of(path: &Path, number: usize, census: &Census<'_>, tally: &mut Tally,
         Ok(sources) => sources,
         // Deleted since it was found.
         Err(error) => {
-            census.monitor.problem(&error);
-            census.errors.fetch_add(1, Ordering::Relaxed);
+            census.problem(&error);
             return Ok(());
         }
     };
@@ -269,7 +267,7 @@ fn by_trees(
     whole: Option<HashSet<u64>>,
     monitor: &dyn Monitor,
 ) -> Result<Freed> {
-    let count = |device: &Arc<Device>| tally.set.inodes.get(device.number).map_or(0, inodes::Inodes::count);
+    let count = |device: &Arc<Device>| tally.set.inodes.get(device.number).map_or(0, Inodes::count);
     let expected = devices.iter().map(count).sum();
     monitor.phase("reading trees", Some(Amount { files: expected, bytes: 0 }));
     for device in devices {
@@ -288,107 +286,4 @@ fn by_trees(
     let bound = Bound::of(undecided > 0 || is_forecast, doomed.is_some());
     let bytes = bytes + metadata_bytes;
     Ok(Freed { bytes, inode_bytes: 0, metadata_bytes, undecided_bytes: undecided, bound })
-}
-
-/// Any filesystem with files that were mapped one by one.
-fn by_maps(
-    volume: &Volume,
-    devices: &[Arc<Device>],
-    tally: &mut Tally,
-    (staying, paths, link): (&[(usize, u64)], &[PathBuf], Option<&Link>),
-    monitor: &dyn Monitor,
-) -> Result<Freed> {
-    for part in &mut tally.paths {
-        let shared = covered_bytes(part.references(volume).sorted());
-        part.totals.shared_bytes += shared;
-    }
-    let sorted = tally.set.references(volume).sorted();
-    let shared = covered_bytes(sorted);
-    // A shared range that occurs once is also held by something outside. So is a range of a file that stays.
-    let mut doubtful = RangeSet::default();
-    cover(sorted, |range, count, leaving| {
-        if count >= 2 && leaving == count {
-            doubtful.insert(range);
-        }
-    });
-    tally.set.totals.shared_bytes += shared;
-    let Leaving { own, encoded, extents, unmapped } = tally.leaving.get(volume.number).copied().unwrap_or_default();
-    let mut freed = Freed { bytes: own - encoded, undecided_bytes: encoded, ..Freed::default() };
-    let (mut is_at_least, mut is_at_most) = (false, false);
-    match volume.kind {
-        Kind::Xfs => {
-            let device = devices.first().map_or(0, |device| device.number);
-            let empty = inodes::Inodes::default();
-            let inodes = tally.set.inodes.get(device).unwrap_or(&empty);
-            let staying: HashSet<u64> =
-                staying.iter().filter(|(on, _)| *on == device).map(|(_, inode)| *inode).collect();
-            let mut ranges = extents;
-            if !doubtful.is_empty() {
-                monitor.phase("asking other files", None);
-                match ask_others(volume, inodes, &doubtful, monitor) {
-                    Ok(certain) => {
-                        freed.bytes += certain.length();
-                        ranges += certain.count();
-                    }
-                    Err(error) if monitor.is_cancelled() => return Err(error),
-                    Err(error) => {
-                        monitor.event(Event::SharersUnknown(&error));
-                        freed.undecided_bytes += doubtful.length();
-                    }
-                }
-            }
-            let is_link = |inode| link.is_some_and(|link| link.inode == inode);
-            let part_of = |inode| (is_link(inode) || inodes.contains(inode) && !staying.contains(&inode)).then_some(0);
-            let made = MadeBefore { with_set: link.and_then(|link| link.made_in), with_part: None };
-            match xfs::chunks::freed(&volume.fd, 1, part_of, |_| true, made) {
-                Ok((chunks, _)) => {
-                    let space = FreeSpace::of(&volume.fd);
-                    let paths = paths.iter().chain(link.and_then(Link::unreplaced));
-                    let beside = xfs::beside(&volume.fd, &space, &chunks, paths, (ranges, unmapped));
-                    freed.inode_bytes = chunks.bytes;
-                    freed.bytes += beside.bytes;
-                    (is_at_least, is_at_most) = (is_at_least || beside.is_estimate, beside.is_estimate);
-                }
-                // Only root may read this.
-                Err(_) => is_at_least = true,
-            }
-        }
-        Kind::Ext4 => {}
-        // An extent is freed as a whole, with parts of it that no file shows any more.
-        Kind::Btrfs => {
-            is_at_least = true;
-            freed.undecided_bytes += doubtful.length();
-        }
-        _ => {
-            is_at_most = !volume.lacks_maps();
-            freed.undecided_bytes += doubtful.length();
-        }
-    }
-    is_at_least |= freed.undecided_bytes > 0;
-    freed.bound = Bound::of(is_at_least, is_at_most);
-    Ok(freed)
-}
-
-/// The ranges of `doubtful` that no other file holds.
-fn ask_others(
-    volume: &Volume,
-    inodes: &inodes::Inodes,
-    doubtful: &RangeSet,
-    monitor: &dyn Monitor,
-) -> Result<RangeSet> {
-    let mut rest = doubtful.clone();
-    xfs::subtract_outside(volume, inodes, &mut rest, monitor)?;
-    Ok(rest)
-}
-
-impl Freed {
-    fn and(self, other: Freed) -> Freed {
-        Freed {
-            bytes: self.bytes + other.bytes,
-            inode_bytes: self.inode_bytes + other.inode_bytes,
-            metadata_bytes: self.metadata_bytes + other.metadata_bytes,
-            undecided_bytes: self.undecided_bytes + other.undecided_bytes,
-            bound: self.bound.and(other.bound),
-        }
-    }
 }

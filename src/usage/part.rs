@@ -67,6 +67,11 @@ impl Part {
         at(&mut self.inodes, device).add(inode)
     }
 
+    /// Takes the inodes of a device.
+    pub(super) fn take_inodes(&mut self, device: usize) -> Inodes {
+        self.inodes.get_mut(device).map(std::mem::take).unwrap_or_default()
+    }
+
     /// The references to a volume.
     pub(super) fn references(&mut self, volume: &Volume) -> &mut References {
         at(&mut self.references, volume.number).get_or_insert_with(|| References::new(volume.space))

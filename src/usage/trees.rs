@@ -7,6 +7,7 @@ use super::device::Device;
 use super::inodes::Inodes;
 use super::part::{Part, Totals};
 use super::references::{References, Referrers};
+use super::runs::{Cursor, Members, Reached, cut};
 use crate::error::{Error, Result};
 use crate::extents::address_space::Address;
 use crate::monitor::{Amount, Monitor};
@@ -20,8 +21,6 @@ use std::sync::Mutex;
 
 /// Inodes between two reports of progress.
 const REPORT: u64 = 4096;
-/// The fewest inodes that are worth a thread.
-const FEWEST: u64 = 4096;
 /// References that a thread collects before it adds them to the common list.
 const OWN: usize = 256;
 
@@ -32,17 +31,15 @@ pub(super) fn sweep(device: &Device, paths: &mut [Part], set: &mut Part, monitor
     let runs = |inodes: Option<&Inodes>| inodes.into_iter().flat_map(Inodes::runs).collect::<Vec<_>>();
     let members: Vec<_> = paths.iter().map(|path| runs(path.inodes.get(device.number))).collect();
     let volume = &device.volume;
-    let share = (inodes.count() / (rayon::current_num_threads() as u64 * 4)).max(FEWEST);
-    let segments = cut(&runs(Some(&inodes)), share);
+    let segments = cut(&runs(Some(&inodes)), inodes.count());
     // The references of the set are last.
     let references = paths.iter_mut().map(|part| part.references(volume));
     let references: Vec<_> = references.chain([set.references(volume)]).map(Mutex::new).collect();
     let sums = segments
         .par_iter()
         .map(|wanted| {
-            let members = members.iter().map(|runs| Cursor::new(runs)).collect();
-            let counts = Counts::new(&references);
-            Sweep { device, inodes: &inodes, wanted: Cursor::new(wanted), members, counts, monitor }.run()
+            let (wanted, members) = (Cursor::new(wanted), Members::new(&members));
+            Sweep { device, inodes: &inodes, wanted, members, counts: Counts::new(&references), monitor }.run()
         })
         .collect::<Result<Vec<_>>>()?;
     drop(references);
@@ -54,32 +51,12 @@ pub(super) fn sweep(device: &Device, paths: &mut [Part], set: &mut Part, monitor
     Ok(())
 }
 
-/// Runs of at most about `share` inodes.
-fn cut(runs: &[Range<u64>], share: u64) -> Vec<Vec<Range<u64>>> {
-    let (mut segments, mut segment, mut room) = (Vec::new(), Vec::new(), share);
-    for run in runs {
-        let mut rest = run.clone();
-        while !rest.is_empty() {
-            let end = rest.end.min(rest.start.saturating_add(room));
-            segment.push(rest.start..end);
-            room -= end - rest.start;
-            rest.start = end;
-            if room == 0 {
-                segments.push(std::mem::take(&mut segment));
-                room = share;
-            }
-        }
-    }
-    segments.extend((!segment.is_empty()).then_some(segment));
-    segments
-}
-
 /// One thread's work on a part of the tree.
 struct Sweep<'a, 'b> {
     device: &'a Device,
     inodes: &'a Inodes,
     wanted: Cursor<'a>,
-    members: Vec<Cursor<'a>>,
+    members: Members<'a>,
     counts: Counts<'a, 'b>,
     monitor: &'a dyn Monitor,
 }
@@ -121,10 +98,10 @@ impl Sweep<'_, '_> {
             INODE_ITEM => {
                 let Some((begun, size)) = File::begin(item, self.inodes) else { return next_inode(inode) };
                 *file = begun;
-                self.counts.holders.clear();
-                let holds = self.members.iter_mut().enumerate();
-                let holds = holds.filter_map(|(path, runs)| (runs.reach(inode) == Reached::Within).then_some(path));
-                self.counts.holders.extend(holds);
+                if self.members.reach(inode) {
+                    self.counts.holders.clear();
+                    self.counts.holders.extend(self.members.lists());
+                }
                 self.counts.each(|totals| {
                     totals.files += 1;
                     totals.apparent_bytes = totals.apparent_bytes.saturating_add(size);
@@ -240,51 +217,6 @@ fn scale(offset: u64, length: u64, decoded: u64) -> u64 {
     u64::try_from(scaled).unwrap_or(length)
 }
 
-/// Runs of inodes, visited in order.
-struct Cursor<'a> {
-    runs: &'a [Range<u64>],
-    /// The present run; `None` before the first call.
-    at: Option<usize>,
-}
-
-/// Where an inode lies among runs.
-#[derive(Debug, PartialEq, Eq)]
-enum Reached {
-    /// In a run.
-    Within,
-    /// Before this run.
-    Before(u64),
-    /// Behind all runs.
-    End,
-}
-
-impl<'a> Cursor<'a> {
-    fn new(runs: &'a [Range<u64>]) -> Self {
-        Cursor { runs, at: None }
-    }
-
-    fn first(&self) -> Option<u64> {
-        self.runs.first().map(|run| run.start)
-    }
-
-    fn last(&self) -> Option<u64> {
-        self.runs.last().map(|run| run.end - 1)
-    }
-
-    fn reach(&mut self, inode: u64) -> Reached {
-        let mut at = self.at.unwrap_or_else(|| self.runs.partition_point(|run| run.end <= inode));
-        while self.runs.get(at).is_some_and(|run| run.end <= inode) {
-            at += 1;
-        }
-        self.at = Some(at);
-        match self.runs.get(at) {
-            Some(run) if run.start <= inode => Reached::Within,
-            Some(run) => Reached::Before(run.start),
-            None => Reached::End,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -306,24 +238,5 @@ mod tests {
     fn a_garbled_part_takes_nothing() {
         assert_eq!(on_disk(&part(4096, 4096, 0, 4096, false)), Some(0..4096));
         assert_eq!(on_disk(&part(4096, 4096, u64::MAX, 4096, false)), None);
-    }
-
-    #[test]
-    fn inodes_are_found_in_their_runs() {
-        let runs = [3..5, 9..10];
-        let mut cursor = Cursor::new(&runs);
-        assert_eq!(cursor.reach(1), Reached::Before(3));
-        assert_eq!(cursor.reach(4), Reached::Within);
-        assert_eq!(cursor.reach(5), Reached::Before(9));
-        assert_eq!(cursor.reach(10), Reached::End);
-    }
-
-    #[test]
-    fn runs_are_cut_into_even_shares() {
-        let runs = [1..4, 10..11, 20..26];
-        let shares = |share| cut(&runs, share).iter().map(|runs| format!("{runs:?}")).collect::<Vec<_>>();
-        assert_eq!(shares(4), ["[1..4, 10..11]", "[20..24]", "[24..26]"]);
-        assert_eq!(shares(100), [format!("{runs:?}")]);
-        assert!(cut(&[], 4).is_empty());
     }
 }

@@ -26,7 +26,7 @@ pub(crate) struct List {
     pub(crate) repo: PathBuf,
     /// Measure the data that only one snapshot holds
     ///
-    /// This reads the extents of every file.
+    /// This reads the extents of every file, except as root on an XFS with a reverse map.
     #[arg(long)]
     pub(crate) exclusive: bool,
 }

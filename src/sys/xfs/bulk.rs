@@ -55,10 +55,11 @@ impl<R: Record, const N: usize> Request<R, N> {
         Box::new(Request { header, records: [R::EMPTY; N] })
     }
 
-    /// Makes one call: the records from inode `from` on, as many as fit, and the inode to continue from. `None` when
-    /// there are no more.
-    pub(super) fn fetch(&mut self, fd: impl AsFd, from: u64) -> Result<(&[R], Option<u64>)> {
+    /// Makes one call: the records from inode `from` on, at most `most` and as many as fit, and the inode to continue
+    /// from. `None` when there are no more.
+    pub(super) fn fetch(&mut self, fd: impl AsFd, from: u64, most: usize) -> Result<(&[R], Option<u64>)> {
         self.header.ino = from;
+        self.header.icount = most.min(N) as u32;
         // SAFETY: the request has room for the `icount` records it announces.
         unsafe { ioctl::ioctl(fd, Call(self)) }?;
         let records = &self.records[..(self.header.ocount as usize).min(N)];

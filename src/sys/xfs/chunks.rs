@@ -53,7 +53,7 @@ pub(crate) fn chunks(fd: impl AsFd, from: u64, mut each: impl FnMut(Chunk) -> bo
     let mut request = Request::<RawChunk, BATCH>::new();
     let mut next = Some(from);
     while let Some(from) = next {
-        let (chunks, following) = request.fetch(&fd, from)?;
+        let (chunks, following) = request.fetch(&fd, from, BATCH)?;
         for raw in chunks {
             if !each(Chunk { first: raw.startino, used: raw.allocmask }) {
                 return Ok(());

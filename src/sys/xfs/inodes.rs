@@ -3,12 +3,17 @@
 //! Sources: ioctl_xfs_bulkstat(2), `fs/xfs/libxfs/xfs_fs.h`.
 
 use super::bulk::{self, Record, Request};
+use super::chunks::CHUNK;
 use rustix::io::Result;
 use rustix::ioctl::Opcode;
+use std::ops::Range;
 use std::os::fd::AsFd;
 
 const XFS_IOC_BULKSTAT: Opcode = bulk::call(127);
 const _: () = assert!(XFS_IOC_BULKSTAT == 0x8040_587f);
+
+/// The number of inodes per call: 96 KiB of buffer.
+const BATCH: usize = 512;
 
 /// `FS_XFLAG_REALTIME` of `linux/fs.h`.
 const FS_XFLAG_REALTIME: u64 = 1;
@@ -101,35 +106,48 @@ pub(crate) struct Inode {
 }
 
 impl Inode {
+    /// The size of its content.
+    pub(crate) fn size(&self) -> u64 {
+        self.state[0]
+    }
+
+    /// The number of extents of its content.
+    pub(crate) fn extents(&self) -> u64 {
+        self.state[5]
+    }
+
     /// The number of extents of its attributes.
     pub(crate) fn attribute_extents(&self) -> u64 {
         self.state[6]
+    }
+
+    fn from_raw(raw: &RawInode) -> Inode {
+        Inode {
+            number: raw.ino,
+            generation: raw.generation,
+            names: raw.nlink,
+            mode: raw.mode.into(),
+            blocks: raw.blocks,
+            content_room: raw.forkoff,
+            realtime: raw.xflags & FS_XFLAG_REALTIME != 0,
+            state: [
+                raw.size,
+                raw.times[1].cast_unsigned(),
+                raw.times_nsec[1].into(),
+                raw.times[2].cast_unsigned(),
+                raw.times_nsec[2].into(),
+                u64::from(raw.extents).max(raw.extents64),
+                raw.aextents.into(),
+            ],
+        }
     }
 }
 
 /// Makes one call: the inodes from number `from` on, as many as fit, and the number to continue from.
 fn fetch<const N: usize>(fd: impl AsFd, from: u64) -> Result<(Vec<Inode>, Option<u64>)> {
     let mut request = Request::<RawInode, N>::new();
-    let (inodes, next) = request.fetch(fd, from)?;
-    let inodes = inodes.iter().map(|raw| Inode {
-        number: raw.ino,
-        generation: raw.generation,
-        names: raw.nlink,
-        mode: raw.mode.into(),
-        blocks: raw.blocks,
-        content_room: raw.forkoff,
-        realtime: raw.xflags & FS_XFLAG_REALTIME != 0,
-        state: [
-            raw.size,
-            raw.times[1].cast_unsigned(),
-            raw.times_nsec[1].into(),
-            raw.times[2].cast_unsigned(),
-            raw.times_nsec[2].into(),
-            u64::from(raw.extents).max(raw.extents64),
-            raw.aextents.into(),
-        ],
-    });
-    Ok((inodes.collect(), next))
+    let (inodes, next) = request.fetch(fd, from, N)?;
+    Ok((inodes.iter().map(Inode::from_raw).collect(), next))
 }
 
 /// `XFS_IOC_BULKSTAT` for one inode. `None` if no inode has this number.
@@ -140,6 +158,45 @@ fn fetch<const N: usize>(fd: impl AsFd, from: u64) -> Result<(Vec<Inode>, Option
 pub(crate) fn inode(fd: impl AsFd, number: u64) -> Result<Option<Inode>> {
     let (inodes, _) = fetch::<1>(fd, number)?;
     Ok(inodes.into_iter().find(|inode| inode.number == number))
+}
+
+/// Passes the inodes with numbers in these runs, which are in ascending order and do not overlap, to `each`, until it
+/// returns false. Hardly any others are read: a call asks for no more inodes than there are from its first run on, up
+/// to a gap as wide as a chunk.
+///
+/// # Errors
+/// `PERM` without `CAP_SYS_ADMIN`; `NOTTY` before Linux 5.4.
+#[doc(alias = "XFS_IOC_BULKSTAT")]
+pub(crate) fn inodes_in(fd: impl AsFd, runs: &[Range<u64>], mut each: impl FnMut(&Inode) -> bool) -> Result<()> {
+    let mut request = Request::<RawInode, BATCH>::new();
+    let (mut rest, mut next) = (runs, 0);
+    while let [run, others @ ..] = rest {
+        if run.end <= next {
+            rest = others;
+            continue;
+        }
+        let from = next.max(run.start);
+        let mut end = run.end;
+        for other in others.iter().take_while(|other| other.start <= from + BATCH as u64) {
+            if other.start - end >= CHUNK {
+                break;
+            }
+            end = other.end;
+        }
+        let (inodes, following) = request.fetch(&fd, from, usize::try_from(end - from).unwrap_or(BATCH))?;
+        for raw in inodes {
+            while rest.first().is_some_and(|run| run.end <= raw.ino) {
+                rest = &rest[1..];
+            }
+            let is_wanted = rest.first().is_some_and(|run| run.start <= raw.ino);
+            if is_wanted && !each(&Inode::from_raw(raw)) {
+                return Ok(());
+            }
+        }
+        let Some(following) = following else { return Ok(()) };
+        next = following;
+    }
+    Ok(())
 }
 
 /// All inodes of the filesystem except its internal ones, by number, in batches of limited size.
@@ -163,7 +220,7 @@ impl<Fd: AsFd> Iterator for Inodes<Fd> {
         if let Some(inode) = self.batch.next() {
             return Some(Ok(inode));
         }
-        match fetch::<512>(&self.fd, self.next.take()?) {
+        match fetch::<BATCH>(&self.fd, self.next.take()?) {
             Ok((inodes, next)) => {
                 (self.batch, self.next) = (inodes.into_iter(), next);
                 self.batch.next().map(Ok)

@@ -86,7 +86,7 @@ pub(super) fn figures(subjects: Subjects<'_>, monitor: &dyn Monitor) -> Result<F
     }
     let failed = |errno: Errno| Error::io("look at the filesystem of", path, errno);
     let dev = rustix::fs::fstat(fd).map_err(failed)?.st_dev;
-    let device = Devices::new(false).of(dev, fd, path)?;
+    let device = Devices::new(false, true).of(dev, fd, path)?;
     let volume = &device.volume;
     let judge = |trees: HashSet<u64>, pieces: &mut dyn Iterator<Item = &Piece>| -> Result<(Freed, bool)> {
         let mut part = Part::default();

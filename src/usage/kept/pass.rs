@@ -3,18 +3,14 @@
 
 use super::types::Run;
 use crate::error::{Error, Result};
-use crate::extents::ranges::Bytes;
 use crate::monitor::{Amount, Monitor};
 use crate::sys::xfs;
-use crate::usage::xfs::extents;
+use crate::usage::xfs::extents::{BATCH, Extents, extents};
 use rayon::prelude::*;
 use rustix::fs::FileType;
 use rustix::io::Errno;
 use std::os::fd::BorrowedFd;
 use std::path::Path;
-
-/// The number of files that are mapped before the results are used.
-const BATCH: usize = 1024;
 
 /// Adds everything to a digest that shows a change of an inode.
 pub(super) fn note(digest: &mut blake3::Hasher, inode: &xfs::Inode) {
@@ -71,9 +67,6 @@ impl Owners {
         self.runs.get(at).filter(|(run, _)| run.start <= inode).map(|(_, tree)| *tree)
     }
 }
-
-/// The ranges that a file holds, and whether the kernel marks each as shared.
-pub(super) type Extents = Vec<(Bytes, bool)>;
 
 /// A pass over all inodes of the filesystem.
 pub(super) struct Pass<'a> {

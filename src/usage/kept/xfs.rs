@@ -28,8 +28,8 @@ use crate::fs::status::Status;
 use crate::monitor::{Amount, Monitor};
 use crate::sys::xfs;
 use crate::usage::inodes::Inodes;
-use crate::usage::xfs as xfs_usage;
 use crate::usage::xfs::chunks::{self, MadeBefore};
+use crate::usage::xfs::deleted;
 use crate::usage::xfs::free_space::FreeSpace;
 use crate::usage::{Freed, Link};
 use rustix::fs::FileType;
@@ -268,7 +268,7 @@ pub(super) fn figures(subjects: Subjects<'_>, threads: usize, monitor: &dyn Moni
         let own: u64 = members.iter().map(|member| own[*member]).sum();
         let paths = members.iter().flat_map(|member| beside_paths[*member].iter().chain([&roots[*member]]));
         let paths = paths.chain(link.and_then(Link::unreplaced));
-        let beside = xfs_usage::beside(fd, &space, chunks, paths, (sum.ranges, own));
+        let beside = deleted::beside(fd, &space, chunks, paths, (sum.ranges, own));
         let is_doubtful = sum.trusted > 0 && members.len() < maps.len();
         let (bytes, inode_bytes) = (own + sum.bytes + beside.bytes, chunks.bytes);
         Freed { bytes, inode_bytes, bound: Bound::of(true, is_doubtful || beside.is_estimate), ..Freed::default() }
