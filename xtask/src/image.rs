@@ -67,6 +67,7 @@ impl Kind {
 /// A mounted image. Dropping it unmounts it.
 pub struct Mounted {
     kind: Kind,
+    mkfs: &'static [&'static str],
     image: PathBuf,
     path: PathBuf,
     mounted: bool,
@@ -75,17 +76,39 @@ pub struct Mounted {
 impl Mounted {
     /// Makes `dir/name.img`, a sparse file with a fresh filesystem of `kind`, and mounts it at `dir/name`.
     pub fn create(kind: Kind, dir: &Path, name: &str, mebibytes: u64) -> Result<Mounted> {
-        Mounted::create_at(kind, dir, name, mebibytes, &dir.join(name))
+        Mounted::create_with(kind, dir, name, mebibytes, &[])
+    }
+
+    /// Like [`Mounted::create`], with further arguments for mkfs.
+    pub fn create_with(
+        kind: Kind,
+        dir: &Path,
+        name: &str,
+        mebibytes: u64,
+        mkfs: &'static [&'static str],
+    ) -> Result<Mounted> {
+        Mounted::make(kind, dir, name, mebibytes, &dir.join(name), mkfs)
     }
 
     /// Like [`Mounted::create`], mounted at `path`.
     pub fn create_at(kind: Kind, dir: &Path, name: &str, mebibytes: u64, path: &Path) -> Result<Mounted> {
+        Mounted::make(kind, dir, name, mebibytes, path, &[])
+    }
+
+    fn make(
+        kind: Kind,
+        dir: &Path,
+        name: &str,
+        mebibytes: u64,
+        path: &Path,
+        mkfs: &'static [&'static str],
+    ) -> Result<Mounted> {
         let image = dir.join(format!("{name}.img"));
         let file = File::create(&image).with_context(|| format!("cannot make {}", image.display()))?;
         file.set_len(mebibytes << 20)?;
-        kind.make(&image, &[])?;
+        kind.make(&image, mkfs)?;
         fs::create_dir_all(path)?;
-        let mut mounted = Mounted { kind, image, path: path.into(), mounted: false };
+        let mut mounted = Mounted { kind, mkfs, image, path: path.into(), mounted: false };
         mounted.mount()?;
         Ok(mounted)
     }
@@ -93,7 +116,7 @@ impl Mounted {
     /// Mounts an existing image at `path`.
     pub fn open(kind: Kind, image: &Path, path: &Path) -> Result<Mounted> {
         fs::create_dir_all(path)?;
-        let mut mounted = Mounted { kind, image: image.into(), path: path.into(), mounted: false };
+        let mut mounted = Mounted { kind, mkfs: &[], image: image.into(), path: path.into(), mounted: false };
         mounted.mount()?;
         Ok(mounted)
     }
@@ -113,7 +136,7 @@ impl Mounted {
     /// filesystem below to allocate new ones.
     pub fn remake(&mut self) -> Result<()> {
         self.unmount()?;
-        self.kind.make(&self.image, self.kind.without_discard())?;
+        self.kind.make(&self.image, &[self.kind.without_discard(), self.mkfs].concat())?;
         self.mount()
     }
 

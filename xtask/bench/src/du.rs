@@ -1,5 +1,5 @@
 //! `cargo xtask bench du`: the space that a repository uses and shares, by pleach and by `btrfs filesystem du -s`, with
-//! `du -s` as the floor.
+//! `du -s` as the floor. On an XFS with a reverse map also by pleach without the right to read the map.
 //!
 //! The repository holds 20 snapshots; each differs from the previous one in some of its files.
 
@@ -45,27 +45,42 @@ pub(crate) fn run(options: &Options, save: bool) -> Result<ExitCode> {
     session::on_each(&options.common.kinds, || Ok(()), |kind, dir| on(kind, dir, options, save))
 }
 
+/// A way to make a filesystem: its name, the arguments for mkfs, and a contender besides pleach and `du -s`.
+type Form = (&'static str, &'static [&'static str], Option<Way>);
+
 fn on(kind: Kind, dir: &Path, options: &Options, save: bool) -> Result<()> {
+    let forms: &[Form] = match kind {
+        Kind::Xfs => {
+            &[("XFS", &["-m", "rmapbt=0"], None), ("XFS with a reverse map", &["-m", "rmapbt=1"], Some(Way::EachFile))]
+        }
+        Kind::Btrfs => &[("Btrfs", &[], Some(Way::Btrfs))],
+        Kind::Ext4 => &[("ext4", &[], None)],
+    };
+    forms.iter().try_for_each(|form| on_form((kind, *form), dir, options, save))
+}
+
+fn on_form((kind, (name, mkfs, peer)): (Kind, Form), dir: &Path, options: &Options, save: bool) -> Result<()> {
     let mebibytes = 4096 + u64::from(options.files) * 16 / 25;
-    let mut stage = Stage::new(dir, (kind, mebibytes), None)?;
+    let mut stage = Stage::with(dir, (kind, mebibytes), mkfs)?;
     fill(&stage, options.files)?;
     // No contender reads content, so only names and inodes need to be in memory.
     stage.known = vec![stage.fresh()];
     stage.remount()?;
-    let btrfs = (kind == Kind::Btrfs).then_some(Way::Btrfs);
-    let all = present([Some(Way::Pleach), btrfs, Some(Way::Du)].into_iter().flatten().collect());
+    let all = present([Some(Way::Pleach), peer, Some(Way::Du)].into_iter().flatten().collect());
     let sizes = format!(
         "{SNAPSHOTS} snapshots of {} files of 4 to 12 KiB, one of {CHANGING} changed between two",
         report::thousands(options.files.into())
     );
     for &cache in &options.common.caches {
-        let title = format!("{}, {}", kind.title(), cache.name());
+        let title = format!("{name}, {}", cache.name());
         let plan = Plan { label: title.clone(), rounds: options.runs, cache };
         let rows = runner::run(&mut stage, &all, &plan)?;
         agree(&rows)?;
-        let checked = "total, exclusive and shared bytes equal those of `btrfs filesystem du -s`";
-        let checked = if kind == Kind::Btrfs { checked } else { "the exit status" };
-        finish(About { question: "du", title, sizes: &sizes, checked }, &plan, &rows, save)?;
+        let checked = match peer {
+            Some(peer) => format!("total, exclusive and shared bytes equal those of {}", peer.name()),
+            None => "the exit status".into(),
+        };
+        finish(About { question: "du", title, sizes: &sizes, checked: &checked }, &plan, &rows, save)?;
     }
     stage.strike()
 }
@@ -112,6 +127,8 @@ fn content(number: u32, round: u32) -> Vec<u8> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     Pleach,
+    /// pleach without `CAP_SYS_ADMIN`.
+    EachFile,
     Btrfs,
     Du,
 }
@@ -120,6 +137,7 @@ impl Contender for Way {
     fn name(&self) -> String {
         match self {
             Way::Pleach => "pleach du",
+            Way::EachFile => "`pleach du` from the extents of each file",
             Way::Btrfs => "`btrfs filesystem du -s`",
             Way::Du => "`du -s`",
         }
@@ -129,7 +147,7 @@ impl Contender for Way {
     fn role(&self) -> Role {
         match self {
             Way::Pleach => Role::Ours,
-            Way::Btrfs => Role::Peer,
+            Way::EachFile | Way::Btrfs => Role::Peer,
             Way::Du => Role::Floor,
         }
     }
@@ -137,6 +155,7 @@ impl Contender for Way {
     fn program(&self) -> Option<PathBuf> {
         match self {
             Way::Pleach => Some(pleach()),
+            Way::EachFile => find("setpriv"),
             Way::Btrfs => find("btrfs"),
             Way::Du => find("du"),
         }
@@ -146,6 +165,9 @@ impl Contender for Way {
         let mut command = plain(self.program());
         match self {
             Way::Pleach => command.args(["du", "--json"]),
+            Way::EachFile => {
+                command.args(["--inh-caps=-all", "--bounding-set=-sys_admin"]).arg(pleach()).args(["du", "--json"])
+            }
             Way::Btrfs => command.args(["filesystem", "du", "-s", "--raw"]),
             Way::Du => command.args(["-s", "--block-size=1"]),
         };
@@ -166,7 +188,7 @@ impl Contender for Way {
 /// Total, exclusive and shared bytes, from the programs that report them.
 fn reported(who: Way, said: &str) -> Option<Vec<f64>> {
     match who {
-        Way::Pleach => {
+        Way::Pleach | Way::EachFile => {
             let row = said.lines().find(|line| line.contains("\"type\":\"path\""))?;
             let row: serde_json::Value = serde_json::from_str(row).ok()?;
             ["disk_bytes", "exclusive_bytes", "shared_bytes"].iter().map(|field| row[field].as_f64()).collect()

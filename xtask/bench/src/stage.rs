@@ -56,8 +56,12 @@ struct Side {
 }
 
 impl Side {
-    fn new(dir: &Path, name: &'static str, (kind, mebibytes): Size) -> Result<Side> {
-        Ok(Side { kind, name, mounted: Some(Mounted::create(kind, dir, name, mebibytes)?) })
+    fn new(dir: &Path, name: &'static str, size: Size) -> Result<Side> {
+        Side::with(dir, name, size, &[])
+    }
+
+    fn with(dir: &Path, name: &'static str, (kind, mebibytes): Size, mkfs: &'static [&'static str]) -> Result<Side> {
+        Ok(Side { kind, name, mounted: Some(Mounted::create_with(kind, dir, name, mebibytes, mkfs)?) })
     }
 
     fn path(&self) -> &Path {
@@ -81,10 +85,15 @@ impl Side {
 impl Stage {
     /// Makes the filesystems, with images in `dir`.
     pub(crate) fn new(dir: &Path, source: Size, destination: Option<Size>) -> Result<Stage> {
-        let source = Side::new(dir, "source", source)?;
         let destination = destination.map(|size| Side::new(dir, "destination", size)).transpose()?;
+        Ok(Stage { destination, ..Stage::with(dir, source, &[])? })
+    }
+
+    /// Makes one filesystem, with these arguments for mkfs and an image in `dir`.
+    pub(crate) fn with(dir: &Path, source: Size, mkfs: &'static [&'static str]) -> Result<Stage> {
+        let source = Side::with(dir, "source", source, mkfs)?;
         let (always, warm, known) = (Vec::new(), Vec::new(), Vec::new());
-        Ok(Stage { dir: dir.into(), source, destination, always, warm, known, marked: 0 })
+        Ok(Stage { dir: dir.into(), source, destination: None, always, warm, known, marked: 0 })
     }
 
     /// The directory of the images, which is on none of these filesystems.
