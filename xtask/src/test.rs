@@ -113,6 +113,11 @@ fn cargo_test(dir: &Path, options: &Options, variables: &[(&str, PathBuf)]) -> R
         cargo.args(["--skip", &format!("::{}", kind.name())]);
     }
     cargo.env("PLEACH_TEST_SKIPS", &skips).envs(variables.iter().cloned()).env("PATH", wheels::search_path());
+    if env::var_os(THREADS).is_none() {
+        // Tests wait for the disk and for each other's syncs a fifth of their time.
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        cargo.env(THREADS, (2 * cores).to_string());
+    }
     // A test must not find a repository in the environment of the present run.
     cargo.env_remove("PLEACH_REPO");
     let mut child = cargo.stdout(Stdio::piped()).spawn().context("cannot run cargo")?;
@@ -141,6 +146,9 @@ fn cargo_test(dir: &Path, options: &Options, variables: &[(&str, PathBuf)]) -> R
     }
     Ok(outcome)
 }
+
+/// The variable by which Rust's runner takes its number of threads.
+const THREADS: &str = "RUST_TEST_THREADS";
 
 /// As many lines of failed tests are repeated at the end.
 const FAILURE_LINES: usize = 200;
