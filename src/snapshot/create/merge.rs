@@ -60,7 +60,7 @@ pub(super) enum Unseen<'a> {
 
 impl<'a> Merge<'a> {
     pub(super) fn new(
-        writer: Option<Writer>,
+        mut writer: Option<Writer>,
         (old, unseen): (Option<Items<'a>>, Unseen<'a>),
         unsettled: Option<Unsettled>,
         plan: Option<&'a dyn Monitor>,
@@ -68,7 +68,6 @@ impl<'a> Merge<'a> {
         block_size: u64,
         skipped: &'a Noting<'a>,
     ) -> Self {
-        let mut writer = writer;
         if let (Unseen::Kept(..), Some(writer)) = (&unseen, &mut writer) {
             writer.expect_blocks();
         }
@@ -228,23 +227,21 @@ impl<'a> Merge<'a> {
     /// Passes an old record without a counterpart: it is taken over, or it is gone.
     fn without_counterpart(&mut self) -> Result<()> {
         let Some(old) = &self.ahead else { return Ok(()) };
-        match &mut self.unseen {
-            Unseen::Kept(scopes, retained) => {
-                if scopes.keep(&self.ahead_directory, old) {
-                    if let Some(writer) = &mut self.writer {
-                        writer.push(old)?;
-                    }
-                    self.ahead = None;
-                    return Ok(());
+        if let Unseen::Kept(scopes, retained) = &mut self.unseen {
+            if scopes.keep(&self.ahead_directory, old) {
+                if let Some(writer) = &mut self.writer {
+                    writer.push(old)?;
                 }
-                retained.met(old);
+                self.ahead = None;
+                return Ok(());
             }
-            Unseen::Checked(..) | Unseen::None => {}
+            retained.met(old);
         }
         self.removed()
     }
 
-    /// Reports a change that the walk found only because it looked at everything.
+    /// Reports a change that the walk found only because it looked at everything. A removed entry is a change of its
+    /// directory.
     fn check(&mut self, item: &Item, has_changed: bool) {
         if let Unseen::Checked(scopes, since, monitor) = &mut self.unseen
             && scopes.keep(&self.directory, item)
@@ -258,11 +255,6 @@ impl<'a> Merge<'a> {
     fn removed(&mut self) -> Result<()> {
         if let Some(old) = &self.ahead {
             let path = path_of(&self.ahead_directory, old);
-            if let Unseen::Checked(scopes, _, monitor) = &mut self.unseen
-                && scopes.keep(&self.ahead_directory, old)
-            {
-                monitor.event(Event::ChangeMissed(&absolute(&path)));
-            }
             if let Some(removal) = &mut self.removal {
                 removal.remove(old, &path)?;
             }
