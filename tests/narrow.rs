@@ -104,7 +104,7 @@ impl Both {
             assert_eq!(a, b, "{name} after {what}, at {}", path_of(b));
         }
         assert_eq!(narrow.len(), whole.len(), "{name} after {what}");
-        // What is read of renamed files depends on the order in which they are found.
+        // How much is read of renamed files depends on the order in which they are found.
         assert_eq!(one, Stats { read_bytes: one.read_bytes, ..other }, "{name} after {what}");
         for source in &self.sources {
             let copies = [&self.narrow, &self.whole].map(|repo| inside(repo, name, source));
@@ -210,7 +210,8 @@ on_filesystems! {
         let calls = tools::traced_calls("getdents64,statx", &args, &fs.join("trace"));
         let below = format!("{}/", source.display());
         let of = |call: &str| calls.iter().filter(|line| line.contains(call) && line.contains(&below)).count();
-        // The spot check looks at the entries of up to 16 directories. One is listed to see that the source is not empty.
+        // The spot check looks at the entries of up to 16 directories. One is listed to see that the source is not
+        // empty.
         assert!(of("getdents64") <= 1 && of("statx") <= 16 * 22 + 40, "{} {}", of("getdents64"), of("statx"));
         let (stats, why) = night("four", &source, &repo);
         assert_eq!((stats.files, stats.unchanged_files, stats.read_bytes, why), (2000, 2000, 0, None));
@@ -252,7 +253,8 @@ on_filesystems! {
         settled(&source, 3, &repo);
         let options = Options { narrow_walks: Some(3), ..Options::default() };
         let is_narrow: Vec<bool> = (3..10)
-            .map(|number| has(&take(&format!("n{number}"), std::slice::from_ref(&source), &repo, &options).1, "ChangesOnly"))
+            .map(|number| take(&format!("n{number}"), std::slice::from_ref(&source), &repo, &options).1)
+            .map(|recording| has(&recording, "ChangesOnly"))
             .collect();
         assert_eq!(is_narrow, [true, true, false, true, true, true, false]);
         let forced = [OsStr::new("-v"), OsStr::new("--full-walk")];

@@ -12,7 +12,7 @@ use std::process::Command;
 pub(super) struct Tree<'r> {
     pub(super) top: PathBuf,
     pub(super) random: &'r mut Random,
-    /// What was done, for the report of a failure.
+    /// The changes so far, for the report of a failure.
     pub(super) done: Vec<String>,
     next: u64,
 }

@@ -11,8 +11,8 @@ const CONSIDERABLE: u64 = 16 << 20;
 
 /// Adds the space that a published snapshot took to its stats, and notes it in the repository.
 ///
-/// The run wrote the data. The metadata is the rest of the space that the filesystem lost during the run. If the tree is
-/// based on the last one, none of it is for unchanged files.
+/// The run wrote the data. The metadata is the rest of the space that the filesystem lost during the run. If the tree
+/// is based on the last one, none of it is for unchanged files.
 pub(super) fn measure(
     stats: Stats,
     repository: &Repository,

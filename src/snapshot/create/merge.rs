@@ -143,8 +143,8 @@ impl<'a> Merge<'a> {
         std::mem::take(&mut self.shortened)
     }
 
-    /// Passes the rest of the old stream, completes `stats` with the counts of the merge, and returns the writer, and
-    /// what is unsettled.
+    /// Passes the rest of the old stream, completes `stats` with the counts of the merge, and returns the writer and
+    /// the unsettled entries.
     pub(super) fn finish(mut self, stats: &mut Stats) -> Result<Merged> {
         self.pass(None)?;
         if let Some(removal) = &mut self.removal {

@@ -12,6 +12,7 @@ mod changed_file;
 mod content_index;
 mod context;
 mod cost;
+mod decide;
 mod directory;
 mod emptied;
 mod entries;

@@ -1,224 +1,39 @@
-//! Decides whether a run looks only at what changed since the last snapshot, and finds that from the transactions of
-//! Btrfs. `docs/design/narrow.md` describes it. Whatever does not fit leads to a walk of everything.
+//! The part of the sources that a run looks at, if it looks only at what changed.
 //!
 //! A directory is listed if it is new, renamed, or has another change time than in the last snapshot. In others, only
 //! the names on the way to changed inodes are looked at. `merge` takes all other records over from the last manifest.
 
-use super::options::Options;
-use super::previous::Previous;
-use super::scope::{Scope, split};
-use super::spot_check;
-use super::watch::{Subvolume, Watch};
-use crate::fs::mounts;
-use crate::fs::openat::is_below;
-use crate::fs::status::Status;
-use crate::monitor::{Event, Monitor, WholeWalk};
+use super::scope::Scope;
 use crate::snapshot::manifest::Directory as Record;
-use crate::snapshot::repository::{Seen, SeenSubvolume, Top};
-use crate::tree::changed::{self, Changed};
+use crate::snapshot::repository::{Seen, SeenSubvolume};
+use crate::tree::changed::Changed;
 use crate::tree::exclude::CACHE_TAG;
-use crate::tree::walk::{Directory, Sources, absolute};
-use std::collections::{BTreeSet, HashMap, HashSet, hash_map};
-use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt as _;
+use crate::tree::walk::Directory;
+use std::collections::{BTreeSet, HashMap};
 
-/// With more changes than this for each entry of the last snapshot, a walk of everything is faster.
-const MANY: u64 = 4;
-/// As many changes are never too many.
-const FEW: u64 = 10_000;
-/// How many runs in a row look only at changes, by default.
-const NARROW_WALKS: u64 = 29;
 /// How many inodes a record keeps of those that changed last.
 const NEWEST: usize = 64;
 
 /// The part of the sources that a run looks at.
 pub(super) struct Narrowing {
     /// Subvolumes with known changes, by device.
-    known: HashMap<u64, Known>,
+    pub(super) known: HashMap<u64, SubvolumeChanges>,
     /// For each directory, names in it that are looked at whether they changed or not.
-    ways: HashMap<Vec<u8>, BTreeSet<Vec<u8>>>,
+    pub(super) ways: HashMap<Vec<u8>, BTreeSet<Vec<u8>>>,
     /// Everything is looked at, and a change that a narrow walk would have missed is reported.
     pub(super) is_check: bool,
-    caches: bool,
+    /// Whether cache directories are excluded.
+    pub(super) caches: bool,
+    /// What the last run saw.
     pub(super) seen: Seen,
 }
 
 /// A subvolume with known changes.
-pub(super) struct Known {
+pub(super) struct SubvolumeChanges {
     /// Its device in the last manifest.
     pub(super) number: u64,
-    then: SeenSubvolume,
-    changed: Changed,
-}
-
-/// A digest of all that decides what a run records, apart from the sources.
-pub(super) fn conditions(options: &Options) -> [u8; 32] {
-    let text = format!(
-        "{}\n{:?}\n{:?}\n{}\n{}",
-        env!("CARGO_PKG_VERSION"),
-        options.hash,
-        options.unchanged,
-        options.freeze,
-        options.excludes.description(),
-    );
-    *blake3::hash(text.as_bytes()).as_bytes()
-}
-
-/// Decides what to look at, and reports why if that is everything although the last run was recorded.
-pub(super) fn decide(
-    previous: &Previous,
-    seen: Option<Seen>,
-    (watch, sources): (&Watch, &Sources),
-    options: &Options,
-    monitor: &dyn Monitor,
-) -> Option<Narrowing> {
-    let whole = |why: WholeWalk<'_>| monitor.event(Event::WholeWalk(why));
-    match narrow(previous, seen?, (watch, sources), options) {
-        Ok(narrowing) => {
-            if narrowing.is_check {
-                whole(WholeWalk::Due);
-            } else {
-                let inodes = narrowing.known.values().map(|known| known.changed.len() as u64).sum();
-                monitor.event(Event::ChangesOnly { inodes, since: &previous.reader.header().name });
-            }
-            return Some(narrowing);
-        }
-        Err(Why::Plain(why)) => whole(why),
-        Err(Why::SetBack(path)) => whole(WholeWalk::SetBack(&absolute(&path))),
-        Err(Why::Disagrees(path)) => whole(WholeWalk::Disagrees(&absolute(&path))),
-    }
-    None
-}
-
-/// Why everything is looked at.
-enum Why {
-    Plain(WholeWalk<'static>),
-    SetBack(Vec<u8>),
-    Disagrees(Vec<u8>),
-}
-
-fn narrow(
-    previous: &Previous,
-    seen: Seen,
-    (watch, sources): (&Watch, &Sources),
-    options: &Options,
-) -> Result<Narrowing, Why> {
-    let header = previous.reader.header();
-    let same_sources = header.sources.len() == sources.paths().len()
-        && header.sources.iter().zip(sources.paths()).all(|(a, b)| a.as_slice() == b.as_os_str().as_bytes());
-    if seen.conditions != conditions(options) || !same_sources {
-        return Err(Why::Plain(WholeWalk::OtherConditions));
-    }
-    if options.excludes.older_than.is_some() {
-        return Err(Why::Plain(WholeWalk::ExcludesByAge));
-    }
-    let most = previous.reader.totals().entries() / MANY + FEW;
-    let most = usize::try_from(most).unwrap_or(usize::MAX);
-    let mut known: HashMap<u64, Known> = HashMap::new();
-    let mut places: Vec<(Subvolume, u64, &Top)> = Vec::new();
-    for top in &seen.tops {
-        let Some(then) = &top.subvolume else { continue };
-        let Ok(fd) = watch.open(&top.path) else { continue };
-        let Ok(Status { dev, ino, .. }) = Status::of(&fd) else { continue };
-        let Some(now) = watch.subvolume(fd.as_fd()) else { continue };
-        if ino != top.ino || (now.filesystem, now.uuid) != (then.filesystem, then.uuid) {
-            continue;
-        }
-        if let hash_map::Entry::Vacant(unknown) = known.entry(dev) {
-            unknown.insert(Known {
-                number: top.dev,
-                then: then.clone(),
-                changed: changes(top, &fd, &now, then, most)?,
-            });
-        }
-        places.push((now, dev, top));
-    }
-    for (now, dev, top) in &places {
-        if let (Some(known), Some(fd)) = (known.get_mut(dev), watch.filesystem(&now.filesystem)) {
-            let added = add_links(previous, known, (fd, now.root), top);
-            added.map_err(|()| Why::Plain(WholeWalk::Unreadable))?;
-        }
-    }
-    if known.is_empty() {
-        return Err(Why::Plain(WholeWalk::OtherSubvolumes));
-    }
-    let is_check = u64::from(seen.narrow) >= options.narrow_walks.unwrap_or(NARROW_WALKS);
-    let ways = ways(&seen, sources).map_err(|_| Why::Plain(WholeWalk::Unreadable))?;
-    let narrowing = Narrowing { known, ways, is_check, caches: options.excludes.caches, seen };
-    let disagrees = spot_check::disagreement(&previous.reader, &narrowing, watch);
-    match disagrees.map_err(|_| Why::Plain(WholeWalk::Unreadable))? {
-        Some(path) => Err(Why::Disagrees(path)),
-        None => Ok(narrowing),
-    }
-}
-
-/// The inodes of a subvolume that changed since it was seen, if they are at most `most`.
-fn changes(top: &Top, fd: &OwnedFd, now: &Subvolume, then: &SeenSubvolume, most: usize) -> Result<Changed, Why> {
-    let unreadable = |_| Why::Plain(WholeWalk::Unreadable);
-    if now.transaction < then.transaction || !are_as_seen(fd, now, then).map_err(unreadable)? {
-        return Err(Why::SetBack(top.path.clone()));
-    }
-    let found = changed::since(fd, (now.root, then.transaction), most).map_err(unreadable)?;
-    found.ok_or(Why::Plain(WholeWalk::ManyChanges))
-}
-
-/// Whether the inodes that had changed last have not been set back to an earlier state, as by restoring an image of the
-/// filesystem.
-fn are_as_seen(fd: &OwnedFd, now: &Subvolume, then: &SeenSubvolume) -> rustix::io::Result<bool> {
-    for (number, transaction) in &then.newest {
-        let last = changed::last_change(fd, now.root, *number)?;
-        if last.is_some_and(|last| last != *transaction && last <= then.transaction) {
-            return Ok(false);
-        }
-    }
-    Ok(true)
-}
-
-/// Renaming a directory does not change the inodes below it. But a file there with other names elsewhere must be looked
-/// at under all its names, so that they stay names of one inode in the snapshot.
-fn add_links(previous: &Previous, known: &mut Known, (fd, root): (BorrowedFd<'_>, u64), top: &Top) -> Result<(), ()> {
-    for directory in known.changed.directories().to_vec() {
-        let Some(below) = known.changed.path(top.ino, directory) else { continue };
-        let path = [&top.path, &below]
-            .into_iter()
-            .filter(|part| !part.is_empty())
-            .map(Vec::as_slice)
-            .collect::<Vec<_>>()
-            .join(&b'/');
-        let record = previous.reader.directory(&path).map_err(|_| ())?;
-        let is_there = record.is_some_and(|cursor| {
-            let meta = &cursor.directory().meta;
-            (meta.dev, meta.ino) == (known.number, directory)
-        });
-        if !is_there {
-            known.changed.add_links_below(fd, root, directory).map_err(|_| ())?;
-        }
-    }
-    Ok(())
-}
-
-/// The names on the way to entries that are always looked at: those that are not settled, and the places where another
-/// filesystem or subvolume begins, or began in the last run.
-fn ways(seen: &Seen, sources: &Sources) -> std::io::Result<HashMap<Vec<u8>, BTreeSet<Vec<u8>>>> {
-    let mounted = mounts::all()?;
-    let points = mounted.iter().filter_map(|mount| mount.point.as_os_str().as_bytes().strip_prefix(b"/"));
-    let is_in_sources = |path: &&[u8]| {
-        let sources = sources.paths().iter().filter_map(|source| source.as_os_str().as_bytes().strip_prefix(b"/"));
-        sources.into_iter().any(|source| is_below(path, source))
-    };
-    let mut ways: HashMap<Vec<u8>, BTreeSet<Vec<u8>>> = HashMap::new();
-    let tops = seen.tops.iter().map(|top| &top.path[..]);
-    for path in points.filter(is_in_sources).chain(tops).chain(seen.unsettled.iter().map(|path| &path[..])) {
-        let mut path = path;
-        while !path.is_empty() {
-            let (directory, name) = split(path);
-            if !ways.entry(directory.to_vec()).or_default().insert(name.to_vec()) {
-                break;
-            }
-            path = directory;
-        }
-    }
-    Ok(ways)
+    pub(super) then: SeenSubvolume,
+    pub(super) changed: Changed,
 }
 
 impl Narrowing {
@@ -238,19 +53,20 @@ impl Narrowing {
         Scope::Only(changed.into_iter().chain(always.into_iter().flatten().cloned()).collect())
     }
 
-    /// The subvolume with this device.
-    pub(super) fn known(&self, dev: u64) -> Option<&Known> {
-        self.known.get(&dev)
+    /// The device of a subvolume in the last manifest, by its device now, and the inodes in it that changed last, with
+    /// the transactions of their changes.
+    pub(super) fn recorded(&self, dev: u64) -> Option<(u64, Vec<(u64, u64)>)> {
+        self.known.get(&dev).map(|known| (known.number, known.newest()))
     }
 
     /// The subvolume that had this device in the last manifest, with its device now.
-    pub(super) fn known_by_number(&self, number: u64) -> Option<(u64, &Known)> {
+    pub(super) fn known_by_number(&self, number: u64) -> Option<(u64, &SubvolumeChanges)> {
         self.known.iter().find(|(_, known)| known.number == number).map(|(dev, known)| (*dev, known))
     }
 
-    /// The devices in the last manifest.
-    pub(super) fn numbers(&self) -> HashSet<u64> {
-        self.seen.tops.iter().map(|top| top.dev).collect()
+    /// Whether the last manifest has a device with this number.
+    pub(super) fn has_number(&self, number: u64) -> bool {
+        self.seen.tops.iter().any(|top| top.dev == number)
     }
 
     /// Whether this entry is looked at although it did not change.
@@ -259,14 +75,13 @@ impl Narrowing {
     }
 }
 
-impl Known {
+impl SubvolumeChanges {
     /// Whether this inode changed.
     pub(super) fn has_changed(&self, number: u64) -> bool {
         self.changed.has(number)
     }
 
-    /// The inodes that changed last, with the transactions of their changes.
-    pub(super) fn newest(&self) -> Vec<(u64, u64)> {
+    fn newest(&self) -> Vec<(u64, u64)> {
         let before = self.then.newest.iter().filter(|(number, _)| !self.changed.has(*number));
         let mut newest: Vec<_> = before.chain(self.changed.newest()).copied().collect();
         newest.sort_unstable_by_key(|(_, transaction)| std::cmp::Reverse(*transaction));

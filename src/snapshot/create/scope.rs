@@ -42,8 +42,8 @@ impl Scopes {
         }
     }
 
-    /// Whether the run looked at no record from `from` on and before `to`, or to the end if there is no `to`. `false` if
-    /// that is not obvious.
+    /// Whether the run looked at no record from `from` on and before `to`, or to the end if there is no `to`. `false`
+    /// if that is not obvious.
     pub(super) fn keep_all(&mut self, from: RecordKey<'_>, to: Option<RecordKey<'_>>) -> bool {
         let (directory, name) = if from.1.is_empty() { split(from.0) } else { from };
         self.leave(directory);

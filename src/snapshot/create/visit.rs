@@ -1,8 +1,9 @@
 //! Walks the sources, and merges what the walk finds with the last manifest.
 
 use super::context::{Context, Own};
+use super::decide;
 use super::merge::{Merge, Merged, Unseen};
-use super::narrowing::{self, Narrowing};
+use super::narrowing::Narrowing;
 use super::options::{Hash, Options};
 use super::previous::Previous;
 use super::refuse;
@@ -67,7 +68,7 @@ pub(super) fn visit(
     let watch = is_noted.then(|| Watch::begin(sources, frozen));
     let narrowing = previous
         .zip(watch.as_ref())
-        .and_then(|(previous, watch)| narrowing::decide(previous, seen, (watch, sources), options, monitor));
+        .and_then(|(previous, watch)| decide::decide(previous, seen, (watch, sources), options, monitor));
     let unseen = unseen(narrowing.as_ref(), watch.as_ref(), previous, monitor);
     let unsettled = is_noted.then(Unsettled::default);
     let block_size = staged.as_ref().map_or(1, |staged| staged.filesystem.block_size);
@@ -132,7 +133,7 @@ pub(super) fn visit(
     let watch = watch.filter(|_| stats.errors == 0);
     let seen = watch.and_then(Watch::end).zip(unsettled.and_then(Unsettled::into_paths));
     let seen = seen.map(|(tops, unsettled)| Seen {
-        conditions: narrowing::conditions(options),
+        conditions: decide::conditions(options),
         narrow: narrowing.filter(|narrowing| !narrowing.is_check).map_or(0, |old| old.seen.narrow.saturating_add(1)),
         hole_bytes: stats.hole_bytes,
         inline_bytes: stats.inline_bytes,

@@ -122,7 +122,10 @@ impl Visitor for SnapshotVisitor<'_> {
         };
         self.count(&part);
         if let Some(watch) = &self.context.watch {
-            watch.enter(directory, parent, self.context.narrowing.as_ref());
+            let narrowing = self.narrowing();
+            let recorded = |dev| narrowing.and_then(|narrowing| narrowing.recorded(dev));
+            let is_taken = |number| narrowing.is_some_and(|narrowing| narrowing.has_number(number));
+            watch.enter(directory, parent, recorded, is_taken);
         }
         self.context.monitor.advance(Amount { files: 1, bytes: 0 });
         let output = Output { scope: place.scope().clone(), ..output_of(recorded) };

@@ -1,7 +1,6 @@
 //! Notes what a run sees of its sources, for the next run: the filesystems and subvolumes in them, and up to which
 //! transaction it sees each. Only root can read Btrfs's trees, so only root's runs are noted.
 
-use super::narrowing::Narrowing;
 use super::scope::split;
 use crate::fs::openat;
 use crate::fs::status::{Status, Time};
@@ -11,7 +10,7 @@ use crate::tree::changed;
 use crate::tree::walk::{Directory, Sources};
 use crate::util::mutex::{self, lock};
 use rustix::fs::{CWD, OFlags};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Mutex;
@@ -106,30 +105,32 @@ impl Watch {
         Some(Subvolume { filesystem, root: found.id, uuid, transaction })
     }
 
-    /// Notes a directory of the walk, if a source, another filesystem or another subvolume begins with it.
+    /// Notes a directory of the walk, if a source, another filesystem or another subvolume begins with it. `recorded`:
+    /// the number of a device in the last manifest, and the inodes on it that changed last. `is_taken`: whether that
+    /// manifest has such a number.
     pub(super) fn enter<P>(
         &self,
         directory: &Directory<()>,
         parent: Option<&Directory<P>>,
-        narrowing: Option<&Narrowing>,
+        recorded: impl Fn(u64) -> Option<(u64, Vec<(u64, u64)>)>,
+        is_taken: impl Fn(u64) -> bool,
     ) {
         let begins = |parent: &Directory<P>| parent.scaffold || parent.status.dev != directory.status.dev;
         if directory.scaffold || !parent.is_none_or(begins) {
             return;
         }
         let (path, Status { dev, ino, .. }) = (directory.path.clone(), directory.status);
-        let known = narrowing.and_then(|narrowing| narrowing.known(dev));
+        let (number, newest) = recorded(dev).unzip();
         let subvolume = self.subvolume(directory.fd.as_fd()).and_then(|now| {
-            let newest = match known {
-                Some(known) => known.newest(),
+            let newest = match newest {
+                Some(newest) => newest,
                 None => changed::newest(&directory.fd, now.root, now.transaction).ok()?,
             };
             let Subvolume { filesystem, uuid, transaction, .. } = now;
             Some(SeenSubvolume { filesystem, uuid, transaction, newest })
         });
         let mut found = lock(&self.found);
-        let taken = narrowing.map(Narrowing::numbers).unwrap_or_default();
-        let dev = *found.numbers.entry(dev).or_insert_with(|| known.map_or_else(|| free(dev, &taken), |k| k.number));
+        let dev = *found.numbers.entry(dev).or_insert_with(|| number.unwrap_or_else(|| free(dev, is_taken)));
         found.tops.push(Top { path, ino, dev, subvolume });
     }
 
@@ -139,8 +140,8 @@ impl Watch {
         lock(&self.found).numbers.get(&dev).copied().unwrap_or(dev)
     }
 
-    /// The directories that were noted. Changes that the run saw, and that belong to later transactions, are on the disk
-    /// then: otherwise a power cut could take them back, and the next run would not notice. `None` if that fails.
+    /// The directories that were noted. Changes that the run saw, and that belong to later transactions, are on the
+    /// disk then: otherwise a power cut could take them back, and the next run would not notice. `None` if that fails.
     pub(super) fn end(self) -> Option<Vec<Top>> {
         self.transactions.values().try_for_each(|(fd, _)| commit(fd).map(|_| ())).ok()?;
         let mut tops = mutex::into_inner(self.found).tops;
@@ -156,8 +157,8 @@ fn commit(fd: &OwnedFd) -> rustix::io::Result<u64> {
 }
 
 /// A number for a new device: its own, if the last manifest does not use that for another one.
-fn free(dev: u64, taken: &HashSet<u64>) -> u64 {
-    (0..).map(|more: u64| dev.wrapping_add(more << 40)).find(|number| !taken.contains(number)).unwrap_or(dev)
+fn free(dev: u64, is_taken: impl Fn(u64) -> bool) -> u64 {
+    (0..).map(|more: u64| dev.wrapping_add(more << 40)).find(|number| !is_taken(*number)).unwrap_or(dev)
 }
 
 /// Opens a directory by its path, with or without the leading slash. A path through a symbolic link is refused.

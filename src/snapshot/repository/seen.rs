@@ -1,5 +1,5 @@
 //! Up to which transactions a snapshot saw its sources, in `.pleach/seen/NAME`: the next snapshot then looks only at
-//! later changes (`create::narrowing`). The file only saves time. It is bound to its manifest, and without it, or if any
+//! later changes (`create::decide`). The file only saves time. It is bound to its manifest, and without it, or if any
 //! byte of it is wrong, the next run looks at everything.
 
 use super::handle::Repository;
@@ -19,7 +19,7 @@ const LARGEST: u64 = 64 << 20;
 pub(crate) struct Seen {
     /// The identity of the snapshot's manifest.
     pub manifest: [u8; 32],
-    /// A digest of the program's version and of the options that decide what is recorded.
+    /// A digest of the program's version and of the options that decide about the records.
     pub conditions: [u8; 32],
     /// How many runs in a row have looked only at changes.
     pub narrow: u32,

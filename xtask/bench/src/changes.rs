@@ -1,5 +1,5 @@
-//! `cargo xtask bench changes`: a snapshot of 500,000 files of which 50 changed, against `find`, which only looks at
-//! each of them.
+//! `cargo xtask bench changes`: a snapshot of 500,000 files after changes in 50 of them, against `find`, which only
+//! looks at each of them.
 
 use crate::contender::{Contender, Figures, Role, present};
 use crate::measure::summary;

@@ -1,9 +1,9 @@
 //! `cargo xtask bench`: pleach measured against other tools and against the floors, side by side in the same run.
 //!
 //! A bench is a file or a folder of its own (`snapshot`, `changes`, `dedupe`, `copy`, `million`, `nights`, `moved`,
-//! `put`, `du`, `fiemap`, `prune`, `replicate`, `offsite`, `verify`, `versus`). `session` starts it. It names its contenders
-//! (`contender`) and its filesystems (`stage`). `runner` has them take turns, `measure` times one run, `record` and
-//! `results` keep the medians, and `report` writes `docs/benchmarks.md` from the medians and `questions`.
+//! `put`, `du`, `fiemap`, `prune`, `replicate`, `offsite`, `verify`, `versus`). `session` starts it. It names its
+//! contenders (`contender`) and its filesystems (`stage`). `runner` has them take turns, `measure` times one run,
+//! `record` and `results` keep the medians, and `report` writes `docs/benchmarks.md` from the medians and `questions`.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a chore talks to the person who runs it")]
 
@@ -56,7 +56,7 @@ struct Cli {
 enum Bench {
     /// Snapshots of a large real tree, against cp and rsync
     Snapshot(snapshot::Options),
-    /// A snapshot of many files of which few changed, against find
+    /// A snapshot of many files after changes in few of them, against find
     Changes(changes::Options),
     /// Space given back, against jdupes, fclones, rmlint and duperemove
     Dedupe(dedupe::Options),

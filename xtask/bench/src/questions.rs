@@ -105,7 +105,7 @@ pub(crate) const QUESTIONS: &[Question] = &[
     },
     Question {
         id: "changes",
-        title: "A snapshot of 500,000 files of which 50 changed",
+        title: "A snapshot of 500,000 files after changes in 50",
         asked: "At most 0.1 of the time of `find -printf %s` on Btrfs, cold cache, and no data read but that of the \
                 changed files.",
         floor: "`find -printf %s`: the status of each file, and no snapshot.",
