@@ -8,6 +8,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The password of every store. No message and no command line may contain it.
 pub(super) const PASSWORD: &str = "Tr0ub4dor&3-password";
@@ -50,6 +51,9 @@ pub(super) struct Store {
     /// The words that run a program where the server is reached.
     enter: Vec<String>,
     pub(super) server: Option<Server>,
+    /// Held while a SeaweedFS runs: its parts talk through sockets in `/tmp` that have the same names for each, so two
+    /// at once would write into each other's stores.
+    _alone: Option<MutexGuard<'static, ()>>,
     pub(super) sshd: Option<Sshd>,
 }
 
@@ -73,6 +77,7 @@ impl Store {
             keys: Vec::new(),
             enter: Vec::new(),
             server: None,
+            _alone: None,
             sshd: None,
         };
         let shown = dir.display();
@@ -97,6 +102,8 @@ impl Store {
                 store.keys = vec![("RESTIC_REST_USERNAME", "ann".into()), ("RESTIC_REST_PASSWORD", KEY.into())];
             }
             Backend::S3 => {
+                static ALONE: Mutex<()> = Mutex::new(());
+                store._alone = Some(ALONE.lock().unwrap_or_else(PoisonError::into_inner));
                 fs::create_dir_all(dir).unwrap();
                 let config = serde_json::json!({"identities": [{
                     "name": "ann",
@@ -113,8 +120,9 @@ impl Store {
                 store.url = "s3:http://127.0.0.1:8333/bucket/some/prefix".into();
                 store.keys = vec![("AWS_ACCESS_KEY_ID", "ANNSKEY".into()), ("AWS_SECRET_ACCESS_KEY", KEY.into())];
                 until_success(|| finish(&mut store.rclone(&["mkdir", "server:bucket"])));
-                // Only now its volumes are ready too.
-                until_success(|| finish(&mut store.rclone(&["touch", "server:bucket/other"])));
+                // Only after that its volumes are ready too. An empty object would need none.
+                let object = fs.join("s3.json").display().to_string();
+                until_success(|| finish(&mut store.rclone(&["copyto", &object, "server:bucket/other"])));
             }
             Backend::Azure => {
                 fs::create_dir_all(dir).unwrap();
