@@ -15,8 +15,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 /// The largest number that an inode can have: `BTRFS_LAST_FREE_OBJECTID`.
 const LAST_INODE: u64 = 0_u64.wrapping_sub(256);
-/// How many inodes [`Changed::newest`] has at most.
-const NEWEST: usize = 64;
+/// How many of the inodes that changed last are kept.
+pub(crate) const NEWEST: usize = 64;
 
 /// Inodes that changed, and the way to them. Memory: about 200 bytes for each of them.
 #[derive(Debug, Default)]
@@ -123,7 +123,7 @@ impl Changed {
         Some(names.join(&b'/'))
     }
 
-    /// The inodes that changed last, with the transactions of their changes, at most 64.
+    /// The inodes that changed last, with the transactions of their changes, at most [`NEWEST`].
     pub(crate) fn newest(&self) -> &[(u64, u64)] {
         &self.newest
     }

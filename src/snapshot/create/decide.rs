@@ -4,7 +4,6 @@
 use super::narrowing::{Narrowing, SubvolumeChanges};
 use super::options::Options;
 use super::previous::Previous;
-use super::scope::split;
 use super::spot_check;
 use super::watch::{Subvolume, Watch};
 use crate::fs::mounts;
@@ -12,6 +11,7 @@ use crate::fs::openat::is_below;
 use crate::fs::status::Status;
 use crate::monitor::{Event, Monitor, WholeWalk};
 use crate::snapshot::repository::{Seen, SeenSubvolume, Top};
+use crate::snapshot::source_path::{join, split};
 use crate::tree::changed::{self, Changed};
 use crate::tree::walk::{Sources, absolute};
 use std::collections::{BTreeSet, HashMap, hash_map};
@@ -158,12 +158,7 @@ fn add_links(
 ) -> Result<(), ()> {
     for directory in known.changed.directories().to_vec() {
         let Some(below) = known.changed.path(top.ino, directory) else { continue };
-        let path = [&top.path, &below]
-            .into_iter()
-            .filter(|part| !part.is_empty())
-            .map(Vec::as_slice)
-            .collect::<Vec<_>>()
-            .join(&b'/');
+        let path = if below.is_empty() { top.path.clone() } else { join(&top.path, &below) };
         let record = previous.reader.directory(&path).map_err(|_| ())?;
         let is_there = record.is_some_and(|cursor| {
             let meta = &cursor.directory().meta;

@@ -12,6 +12,7 @@ use crate::fs::status::Status;
 use crate::monitor::Monitor;
 use crate::snapshot::manifest::{Item, Reader};
 use crate::snapshot::repository::{Repository, SnapshotInfo};
+use crate::snapshot::source_path::split;
 use crate::tree::exclude::mounts;
 use crate::tree::walk::{Directory, Names, Sources, absolute};
 use rustix::fs::{CWD, FileType, Mode, OFlags};
@@ -164,8 +165,7 @@ pub(super) fn vanished_mount(manifest: &Reader, directory: &Directory<()>, names
     }
     let record = |path: &[u8]| manifest.directory(path).ok().flatten().map(|cursor| cursor.directory().clone());
     let then = record(path)?;
-    let above = path.iter().rposition(|byte| *byte == b'/').map_or(&b""[..], |slash| &path[..slash]);
-    let was_mounted = !then.scaffold && then.meta.dev != record(above)?.meta.dev;
+    let was_mounted = !then.scaffold && then.meta.dev != record(split(path).0)?.meta.dev;
     let is_mounted = || Status::at(&directory.fd, b"..").is_ok_and(|above| above.dev != now.dev);
     if !was_mounted || is_mounted() || !has_more(manifest, path, Found::Nothing) {
         return None;

@@ -6,13 +6,10 @@
 use super::scope::Scope;
 use crate::snapshot::manifest::Directory as Record;
 use crate::snapshot::repository::{Seen, SeenSubvolume};
-use crate::tree::changed::Changed;
+use crate::tree::changed::{Changed, NEWEST};
 use crate::tree::exclude::CACHE_TAG;
 use crate::tree::walk::Directory;
 use std::collections::{BTreeSet, HashMap};
-
-/// How many inodes a record keeps of those that changed last.
-const NEWEST: usize = 64;
 
 /// The part of the sources that a run looks at.
 pub(super) struct Narrowing {

@@ -10,6 +10,7 @@ use crate::error::Result;
 use crate::fs::openat::{self, is_below};
 use crate::monitor::Monitor;
 use crate::snapshot::manifest::{Directory, Item, Time};
+use crate::snapshot::source_path::split;
 use crate::tree::deletion;
 use crate::tree::walk::absolute;
 use rustix::fs::{AtFlags, Timespec, Timestamps, UTIME_OMIT};
@@ -69,10 +70,7 @@ impl<'a> Removal<'a> {
         if self.gone.as_ref().is_some_and(|gone| is_below(path, gone)) {
             return Ok(());
         }
-        let (above, name) = match path.iter().rposition(|byte| *byte == b'/') {
-            Some(slash) => (&path[..slash], &path[slash + 1..]),
-            None => (&b""[..], path),
-        };
+        let (above, name) = split(path);
         if matches!(old, Item::Directory(_)) {
             self.gone = Some(path.to_vec());
         }

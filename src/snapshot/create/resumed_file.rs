@@ -29,6 +29,7 @@ use crate::fs::rename;
 use crate::fs::status::Status;
 use crate::monitor::Amount;
 use crate::snapshot::manifest::{Body, Entry, FileBody, Meta, Stored};
+use crate::snapshot::source_path::split;
 use rustix::fs::FileType;
 use rustix::io::Errno;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -183,11 +184,7 @@ fn move_finished(
     finished: &Finished,
     made: &OwnedFd,
 ) -> Result<Option<Meta>> {
-    let (above, name) = match finished.path.iter().rposition(|byte| *byte == b'/') {
-        Some(slash) => finished.path.split_at(slash + 1),
-        None => finished.path.split_at(0),
-    };
-    let above = above.strip_suffix(b"/").unwrap_or(above);
+    let (above, name) = split(&finished.path);
     let attributes = source.attributes(target.staged);
     let give = || {
         metadata::remove_other_xattrs(made, attributes.xattrs)?.removed()?;

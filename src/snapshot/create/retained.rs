@@ -1,7 +1,8 @@
 //! Sums over the records of the last manifest that a run took over unseen: all of them without those that it met.
 
+use super::large_file::LEAST;
 use super::stats::Stats;
-use crate::snapshot::manifest::{Entry, Item, Stored, Totals};
+use crate::snapshot::manifest::{Body, Entry, Item, Stored, Totals};
 use std::collections::HashSet;
 
 /// Sums over records, as the counts of a run have them.
@@ -19,7 +20,7 @@ pub(super) struct Retained {
     rest: Sums,
     /// Inodes with several names that were met.
     inodes: HashSet<(u64, u64)>,
-    /// The hashes of files that were met.
+    /// The hashes of large files that were met.
     hashes: HashSet<[u8; 32]>,
 }
 
@@ -39,11 +40,11 @@ impl Retained {
             Item::Entry(entry) => entry,
         };
         let Some(file) = entry.file() else {
-            let is_link = matches!(entry.body, crate::snapshot::manifest::Body::Symlink(_));
+            let is_link = matches!(entry.body, Body::Symlink(_));
             return subtract(if is_link { &mut totals.symlinks } else { &mut totals.others }, 1);
         };
         subtract(&mut totals.files, 1);
-        self.hashes.extend(file.hash);
+        self.hashes.extend(file.hash.filter(|_| file.size >= LEAST));
         if self.is_first(entry) {
             let totals = &mut self.rest.totals;
             subtract(&mut totals.bytes, file.size);
@@ -54,7 +55,7 @@ impl Retained {
         }
     }
 
-    /// Whether the run met a file with this hash.
+    /// Whether the run met a large file with this hash.
     pub(super) fn has_met(&self, hash: &[u8; 32]) -> bool {
         self.hashes.contains(hash)
     }

@@ -2,6 +2,7 @@
 
 use crate::fs::openat::is_below;
 use crate::snapshot::manifest::{Item, RecordKey};
+use crate::snapshot::source_path::split;
 use std::collections::BTreeSet;
 
 /// The part of a directory that a run looks at.
@@ -85,14 +86,6 @@ fn component<'p>(path: &'p [u8], above: &[u8]) -> Option<&'p [u8]> {
     let rest = path.get(above.len()..)?;
     let rest = rest.strip_prefix(b"/").unwrap_or(rest);
     rest.split(|byte| *byte == b'/').next().filter(|name| !name.is_empty())
-}
-
-/// The directory of a path, and its name.
-pub(super) fn split(path: &[u8]) -> (&[u8], &[u8]) {
-    match path.iter().rposition(|byte| *byte == b'/') {
-        Some(slash) => (&path[..slash], &path[slash + 1..]),
-        None => (b"", path),
-    }
 }
 
 #[cfg(test)]

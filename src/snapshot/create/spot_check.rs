@@ -6,6 +6,7 @@ use super::watch::Watch;
 use crate::error::Result;
 use crate::fs::status::Status;
 use crate::snapshot::manifest::{Entry, Reader};
+use crate::snapshot::source_path::join;
 use rustix::io::Errno;
 use std::collections::BTreeSet;
 use std::hash::{BuildHasher, RandomState};
@@ -41,8 +42,7 @@ pub(super) fn disagreement(reader: &Reader, narrowing: &Narrowing, watch: &Watch
             let Some(entry) = cursor.advance()? else { break };
             let is_expected = known.has_changed(entry.meta.ino) || narrowing.is_unsettled(directory, &entry.name);
             if !is_expected && !is_same(&fd, dev, &entry, watch) {
-                let slash = if directory.is_empty() { &b""[..] } else { b"/" };
-                return Ok(Some([directory, slash, &entry.name].concat()));
+                return Ok(Some(join(directory, &entry.name)));
             }
         }
     }

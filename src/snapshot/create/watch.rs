@@ -1,10 +1,10 @@
 //! Notes what a run sees of its sources, for the next run: the filesystems and subvolumes in them, and up to which
 //! transaction it sees each. Only root can read Btrfs's trees, so only root's runs are noted.
 
-use super::scope::split;
 use crate::fs::openat;
 use crate::fs::status::{Status, Time};
 use crate::snapshot::repository::{SeenSubvolume, Top};
+use crate::snapshot::source_path::split;
 use crate::sys::btrfs::{self, logical, transaction};
 use crate::tree::changed;
 use crate::tree::walk::{Directory, Sources};
@@ -14,9 +14,6 @@ use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Mutex;
-
-/// `BTRFS_EMPTY_SUBVOL_DIR_OBJECTID`: the inode number of the place of a subvolume in a snapshot.
-const PLACEHOLDER: u64 = 2;
 
 /// What a run sees of its sources.
 pub(super) struct Watch {
@@ -78,7 +75,7 @@ impl Watch {
                 let below = path[above.len()..].strip_prefix(b"/").unwrap_or_default();
                 let opened = if below.is_empty() { Ok(frozen) } else { openat::open_dir(frozen.as_fd(), below) };
                 match opened {
-                    Ok(fd) if Status::of(&fd)?.ino != PLACEHOLDER => return Ok(fd),
+                    Ok(fd) if Status::of(&fd)?.ino != logical::EMPTY_SUBVOLUME => return Ok(fd),
                     // A subvolume below a frozen one is read live.
                     _ => break,
                 }

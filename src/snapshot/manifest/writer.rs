@@ -9,6 +9,7 @@ use super::packed::{PackedBlock, RecordKey};
 use super::record::{Directory, Entry, Header, Item, Origin, Totals};
 use super::wire::{self, Record};
 use crate::error::{Error, Result};
+use crate::snapshot::source_path::split;
 use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::fs::File;
@@ -175,7 +176,7 @@ impl Writer {
         self.append_block(&block.bytes, (block.raw, block.digest), block.key)?;
         // The records that follow are in this directory or behind it.
         let directory = match block.next {
-            Some((path, b"")) => path.iter().rposition(|byte| *byte == b'/').map_or(&b""[..], |slash| &path[..slash]),
+            Some((path, b"")) => split(path).0,
             Some((path, _)) => path,
             None => return Ok(()),
         };

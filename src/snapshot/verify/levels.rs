@@ -9,6 +9,7 @@ use crate::fs::status::Status;
 use crate::monitor::{Amount, Fault};
 use crate::snapshot::manifest::Directory;
 use crate::snapshot::source_path::join;
+use crate::snapshot::source_path::split;
 use rustix::fs::Dir;
 use rustix::io::{Errno, Result};
 use std::os::fd::{AsFd, OwnedFd};
@@ -249,14 +250,6 @@ impl Ending {
             }
         }
         Ok(())
-    }
-}
-
-/// The path of a directory's parent, and the directory's name.
-fn split(path: &[u8]) -> (&[u8], &[u8]) {
-    match path.iter().rposition(|byte| *byte == b'/') {
-        Some(slash) => (&path[..slash], &path[slash + 1..]),
-        None => (b"", path),
     }
 }
 

@@ -21,6 +21,8 @@ const _: () = assert!(BTRFS_IOC_GET_SUBVOL_INFO == 0x81f8_943c);
 
 /// `BTRFS_FIRST_FREE_OBJECTID`: the inode number of each subvolume's root directory.
 pub(crate) const ROOT_DIRECTORY: u64 = 256;
+/// `BTRFS_EMPTY_SUBVOL_DIR_OBJECTID`: the inode number of the directory that replaces a subvolume in a snapshot.
+pub(crate) const EMPTY_SUBVOLUME: u64 = 2;
 /// `BTRFS_FS_TREE_OBJECTID`: the subvolume that contains all others.
 pub(crate) const TOP_LEVEL: u64 = 5;
 

@@ -6,15 +6,13 @@
 
 use crate::fs::filesystem::Kind;
 use crate::fs::openat;
+use crate::sys::btrfs::logical::EMPTY_SUBVOLUME;
 use crate::util::mutex::lock;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Result;
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex};
-
-/// `BTRFS_EMPTY_SUBVOL_DIR_OBJECTID`: the inode number of the directory that replaces a subvolume in a snapshot.
-const EMPTY_SUBVOLUME: u64 = 2;
 
 /// The directories that replace others, by the absolute paths of the replaced directories, without the leading slash.
 #[derive(Clone, Debug, Default)]
