@@ -70,7 +70,7 @@ enum Bench {
     Moved(moved::Options),
     /// A stream that replaces its last version, against cat and fsync
     Put(put::Options),
-    /// What a snapshot costs when little of an image or a database changed
+    /// What a snapshot costs when little of an image, a database or many small files changed
     Nights(nights::Options),
     /// 50 of 60 snapshots removed, against rm
     Prune(prune::Options),

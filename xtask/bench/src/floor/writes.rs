@@ -6,6 +6,9 @@
 //!
 //! On the repository's own filesystem, each changed file is a clone of its source, and nothing must be written at all.
 //!
+//! With `--in-place`, existing files of the subvolume are written to. No tool that has to survive a crash of its own
+//! writes like this into a published file, but a staging tree is private.
+//!
 //! On Btrfs the tree begins as a subvolume snapshot of the last one, like pleach's, so unchanged files cost nothing; on
 //! XFS each unchanged file is a clone. No manifest, no times, no verification.
 
@@ -24,6 +27,9 @@ pub(crate) struct Options {
     /// Begin with a subvolume snapshot
     #[arg(long)]
     subvolume: bool,
+    /// Write into the existing files
+    #[arg(long, requires = "subvolume")]
+    in_place: bool,
     /// The source is on the same filesystem
     #[arg(long)]
     here: bool,
@@ -73,11 +79,12 @@ fn file(options: &Options, last: &Path, source: &Path, to: &Path) -> Result<()> 
     if is_there && changed.is_empty() && size == old_size {
         return Ok(());
     }
-    if is_there {
+    let is_in_place = is_there && options.in_place;
+    if is_there && !is_in_place {
         fs::remove_file(to)?;
     }
-    let copy = File::options().read(true).write(true).create_new(true).open(to)?;
-    let base = if options.here { Some(&new) } else { old.as_ref().filter(|_| old_size > 0) };
+    let copy = File::options().read(true).write(true).create_new(!is_in_place).open(to)?;
+    let base = if options.here { Some(&new) } else { old.as_ref().filter(|_| old_size > 0 && !is_in_place) };
     if let Some(base) = base {
         rustix::fs::ioctl_ficlone(&copy, base.as_fd())?;
     }

@@ -1,11 +1,12 @@
-//! `cargo xtask bench nights`: the cost of a snapshot in space and time when little of a large file changed. The
-//! subjects are the image of a virtual machine, changed in place and rewritten as a whole, and the data directory of a
-//! database.
+//! `cargo xtask bench nights`: the cost of a snapshot in space and time when little of the data changed. The subjects
+//! are the image of a virtual machine, changed in place and rewritten as a whole, the data directory of a database, and
+//! many small files on Btrfs.
 //!
-//! Each round changes the source. Then three contenders take turns: the snapshot, the bare writes (the floor of its
-//! space), and `cat`, which reads the source once (the floor of its time). Space is the value of `df` once it no longer
-//! changes. The changed blocks are found by comparing the last snapshot with the source, block by block; after the
-//! snapshot this comparison must find none.
+//! Each round changes the source. Then the contenders take turns: the snapshot, the bare writes (the floor of its
+//! space), and `cat`, which reads the source once (the floor of its time). Small files are also written in place, in
+//! a subvolume snapshot of the last tree, which is the floor of the metadata. Space is the value of `df` once it no
+//! longer changes. The changed blocks are found by comparing the last snapshot with the source, block by block; after
+//! the snapshot this comparison must find none.
 
 pub(crate) mod blocks;
 mod subject;
@@ -30,9 +31,10 @@ use xtask::image::Kind;
 use xtask::packages;
 use xtask::space;
 
-/// The sizes for recorded figures: GiB of the image, and pgbench's scale.
+/// The sizes for recorded figures: GiB of the image, pgbench's scale, and the number of small files.
 const GIB: u64 = 8;
 const SCALE: u32 = 100;
+const FILES: u64 = 300_000;
 
 /// The options of this bench.
 #[derive(Args)]
@@ -45,6 +47,23 @@ pub(crate) struct Options {
     /// How large the database is, in pgbench's scale (15 MiB each)
     #[arg(long, default_value_t = SCALE, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     scale: u32,
+    /// The number of small files
+    #[arg(long, default_value_t = FILES, value_parser = clap::value_parser!(u64).range(1000..=10_000_000))]
+    files: u64,
+    /// Only these subjects; all of them, if none is named
+    #[arg(long, value_delimiter = ',')]
+    only: Vec<Only>,
+}
+
+/// A subject, as an option.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Only {
+    /// The image of a virtual machine.
+    Image,
+    /// The data directory of a database.
+    Database,
+    /// Many small files, on Btrfs.
+    Small,
 }
 
 /// The location of the source relative to the repository.
@@ -58,23 +77,26 @@ enum From {
 
 /// Runs the bench.
 pub(crate) fn run(options: &Options, save: bool) -> Result<ExitCode> {
-    ensure_usual(save, options.gib == GIB && options.scale == SCALE)?;
+    ensure_usual(save, options.gib == GIB && options.scale == SCALE && options.files == FILES)?;
     let gather = || packages::install(packages::DATABASE).map(drop);
     session::on_each(&options.rounds.kinds, gather, |kind, dir| on(kind, dir, options, save))
 }
 
 fn on(kind: Kind, dir: &Path, options: &Options, save: bool) -> Result<()> {
+    let is_wanted = |only: Only| options.only.is_empty() || options.only.contains(&only);
     let image = Subject::Image { bytes: options.gib << 30 };
     let database = subject::database(options.scale);
-    if database.is_none() {
+    if database.is_none() && is_wanted(Only::Database) {
         println!("skipped: no PostgreSQL with pgbench here");
     }
-    for subject in [Some(image), database].into_iter().flatten() {
-        for from in [From::Elsewhere, From::Here] {
+    let small = (kind == Kind::Btrfs).then_some(Subject::Small { files: options.files });
+    let all = [(Only::Image, Some(image)), (Only::Database, database), (Only::Small, small)];
+    for (_, subject) in all.into_iter().filter(|(only, _)| is_wanted(*only)) {
+        for (subject, from) in subject.into_iter().flat_map(|one| [(one, From::Elsewhere), (one, From::Here)]) {
             changed_in_place(kind, dir, subject, from, options.rounds.runs, save)?;
         }
     }
-    written_whole(kind, dir, options.gib << 30, save)
+    if is_wanted(Only::Image) { written_whole(kind, dir, options.gib << 30, save) } else { Ok(()) }
 }
 
 fn changed_in_place(kind: Kind, dir: &Path, subject: Subject, from: From, rounds: u32, save: bool) -> Result<()> {
@@ -89,8 +111,10 @@ fn changed_in_place(kind: Kind, dir: &Path, subject: Subject, from: From, rounds
     };
     make(&stage, subject, &title)?;
     let (changed, last) = (Cell::new(0.0), RefCell::new(PathBuf::new()));
-    let way = |job| Way { job, from, kind, changed: &changed, last: &last, number: Cell::new(0) };
-    let all = [Job::Snapshot, Job::Writes, Job::Cat].map(way);
+    let way =
+        |job| Way { job, from, kind, changed: &changed, last: &last, number: Cell::new(0), metadata: Cell::new(None) };
+    let in_place = matches!(subject, Subject::Small { .. }).then_some(Job::InPlace);
+    let all: Vec<_> = [Job::Snapshot, Job::Writes, Job::Cat].into_iter().chain(in_place).map(way).collect();
     let plan = Plan { label: title.clone(), rounds, cache: Cache::Cold };
     let rows = runner::run_rounds(&mut stage, &all, &plan, &mut |stage, round| {
         subject.change(&stage.tree(), round)?;
@@ -155,6 +179,8 @@ enum Job {
     Snapshot,
     /// The floor of the space.
     Writes,
+    /// The floor of the metadata on Btrfs.
+    InPlace,
     /// The floor of the time, for a source on another filesystem.
     Cat,
 }
@@ -169,6 +195,8 @@ struct Way<'a> {
     last: &'a RefCell<PathBuf>,
     /// The number of trees made by the bare writes.
     number: Cell<u32>,
+    /// The metadata of Btrfs in use before a run.
+    metadata: Cell<Option<u64>>,
 }
 
 impl Contender for Way<'_> {
@@ -176,6 +204,7 @@ impl Contender for Way<'_> {
         match self.job {
             Job::Snapshot => "pleach snapshot",
             Job::Writes => "the bare writes",
+            Job::InPlace => "the bare writes, in place",
             Job::Cat => "`cat` of the source",
         }
         .into()
@@ -188,24 +217,31 @@ impl Contender for Way<'_> {
     fn program(&self) -> Option<PathBuf> {
         match self.job {
             Job::Snapshot => Some(pleach()),
-            Job::Writes => own(),
+            Job::Writes | Job::InPlace => own(),
             Job::Cat => find("find"),
         }
     }
 
     fn prepare(&self, stage: &mut Stage) -> Result<()> {
-        if self.job == Job::Cat { Ok(()) } else { stage.mark() }
+        if self.job == Job::Cat {
+            return Ok(());
+        }
+        stage.mark()?;
+        self.metadata.set(space::metadata(stage.written())?);
+        Ok(())
     }
 
     fn command(&self, stage: &Stage) -> Command {
         match self.job {
             Job::Snapshot => snapshot(stage),
-            Job::Writes => {
+            Job::Writes | Job::InPlace => {
                 // The new tree stays, so that the next round does not start with half-freed space.
                 self.number.set(self.number.get() + 1);
-                let to = stage.written().join(format!("floor-{}", self.number.get()));
+                let name = if self.job == Job::InPlace { "in-place" } else { "floor" };
+                let to = stage.written().join(format!("{name}-{}", self.number.get()));
                 let mut command = floor::command(["writes"]);
                 command.args((self.kind == Kind::Btrfs).then_some("--subvolume"));
+                command.args((self.job == Job::InPlace).then_some("--in-place"));
                 command.args((self.from == From::Here).then_some("--here"));
                 command.arg(&*self.last.borrow()).arg(stage.tree()).arg(to);
                 command
@@ -228,6 +264,9 @@ impl Contender for Way<'_> {
         }
         let added = stage.added()?;
         let mut figures = Figures::from([("added_bytes", added), ("added_ratio", added / self.changed.get())]);
+        if let (Some(before), Some(after)) = (self.metadata.get(), space::metadata(stage.written())?) {
+            figures.insert("metadata_bytes", after as f64 - before as f64);
+        }
         if self.job == Job::Snapshot {
             ensure_equal(stage)?;
             figures.insert("data_bytes", summary(said, "read_bytes")?);

@@ -1,5 +1,5 @@
-//! The data that changes between two snapshots: an image, rewritten by blocks or as a whole, and a database under
-//! pgbench.
+//! The data that changes between two snapshots: an image, rewritten by blocks or as a whole, many small files, and a
+//! database under pgbench.
 
 use anyhow::{Context, Result};
 use std::fs::{self, File};
@@ -11,8 +11,9 @@ use xtask::command::{find, output, program};
 use xtask::noise::Noise;
 
 const BLOCK: u64 = 4096;
-/// One block in this many changes.
+/// One block, or one small file, in this many changes.
 const CHANGING: u64 = 100;
+const IN_DIRECTORY: u64 = 1000;
 /// Transactions per round and unit of the database's scale: they change about one block in a hundred.
 const TRANSACTIONS: u32 = 14;
 
@@ -23,6 +24,11 @@ pub(super) enum Subject {
     Image {
         /// Its size.
         bytes: u64,
+    },
+    /// Files of one or two blocks.
+    Small {
+        /// Their number.
+        files: u64,
     },
     /// The data directory of PostgreSQL.
     Database {
@@ -40,6 +46,7 @@ impl Subject {
     pub(super) fn name(self) -> &'static str {
         match self {
             Subject::Image { .. } => "image",
+            Subject::Small { .. } => "small files",
             Subject::Database { .. } => "PostgreSQL",
         }
     }
@@ -48,6 +55,7 @@ impl Subject {
     pub(super) fn size(self) -> u64 {
         match self {
             Subject::Image { bytes } => bytes,
+            Subject::Small { files } => files * 3 * BLOCK,
             Subject::Database { scale } => ((u64::from(scale) * 16) << 20) + (2 << 30),
         }
     }
@@ -56,6 +64,7 @@ impl Subject {
     pub(super) fn make(self, dir: &Path) -> Result<()> {
         match self {
             Subject::Image { bytes } => write_image(&dir.join("image"), bytes, |_| false),
+            Subject::Small { files } => write_small(dir, files),
             Subject::Database { scale } => {
                 let server = Server::new(dir)?;
                 server.run("initdb", ["--no-sync", "--auth=trust", "-D"], Some(&server.data))?;
@@ -66,21 +75,19 @@ impl Subject {
 
     /// Changes some of the blocks in place.
     pub(super) fn change(self, dir: &Path, round: u32) -> Result<()> {
+        let mut noise = Noise::from(u64::from(round) + 1000);
         match self {
             Subject::Image { bytes } => {
                 let file = File::options().write(true).open(dir.join("image"))?;
-                let mut noise = Noise::from(u64::from(round) + 1000);
-                let mut blocks: Vec<_> =
-                    (0..bytes / BLOCK / CHANGING).map(|n| n * CHANGING + noise.number() % CHANGING).collect();
-                // In random order, like a machine.
-                for n in (1..blocks.len()).rev() {
-                    blocks.swap(n, (noise.number() % (n as u64 + 1)) as usize);
-                }
-                for block in blocks {
+                for block in some_of(bytes / BLOCK, &mut noise) {
                     file.write_all_at(&noise.bytes(BLOCK as usize), block * BLOCK)?;
                 }
                 Ok(file.sync_all()?)
             }
+            Subject::Small { files } => some_of(files, &mut noise).into_iter().try_for_each(|number| {
+                let file = File::options().write(true).open(small(dir, number))?;
+                Ok(file.write_all_at(&noise.bytes(BLOCK as usize), 0)?)
+            }),
             Subject::Database { scale } => {
                 let server = Server::new(dir)?;
                 let transactions = (scale * TRANSACTIONS / 4).to_string();
@@ -104,6 +111,34 @@ impl Subject {
             block % CHANGING == chosen
         })
     }
+}
+
+/// One in [`CHANGING`] of the numbers below `all`, in random order, as a machine writes.
+fn some_of(all: u64, noise: &mut Noise) -> Vec<u64> {
+    let mut some: Vec<_> = (0..all / CHANGING).map(|n| n * CHANGING + noise.number() % CHANGING).collect();
+    for n in (1..some.len()).rev() {
+        some.swap(n, (noise.number() % (n as u64 + 1)) as usize);
+    }
+    some
+}
+
+/// The path of a small file.
+fn small(dir: &Path, number: u64) -> PathBuf {
+    dir.join(format!("{:04}/file-{number:07}", number / IN_DIRECTORY))
+}
+
+/// Writes small files. None is so small that Btrfs keeps it in its tree.
+fn write_small(dir: &Path, files: u64) -> Result<()> {
+    let mut noise = Noise::from(1);
+    for number in 0..files {
+        let path = small(dir, number);
+        if let (0, Some(parent)) = (number % IN_DIRECTORY, path.parent()) {
+            fs::create_dir(parent)?;
+        }
+        let size = BLOCK + noise.number() % BLOCK;
+        fs::write(path, noise.bytes(size as usize))?;
+    }
+    Ok(())
 }
 
 /// Writes the image. Its content is always the same, except for the blocks that must differ.
