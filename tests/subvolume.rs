@@ -1,5 +1,7 @@
 //! Repositories on Btrfs: a snapshot is a read-only subvolume that began as a snapshot of the last one.
 
+mod in_place;
+
 use crate::harness::own::Own;
 use crate::harness::*;
 use crate::on_filesystems;

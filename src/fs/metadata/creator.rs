@@ -144,6 +144,17 @@ impl Creator {
         target.set_times(attributes.atime, attributes.mtime)
     }
 
+    /// Gives an open file the owner and permissions that it would have if this process had just created it with the
+    /// permissions `created`.
+    pub fn make_like_new(&self, fd: impl AsFd, status: &Status, created: u32) -> Result<()> {
+        let target = Target::File(fd.as_fd());
+        if !self.is_owner(status) || status.gid != self.gid {
+            target.chown(self.uid, self.gid)?;
+        }
+        let permissions = created & 0o777 & !self.umask;
+        if status.permissions() == permissions { Ok(()) } else { target.chmod(permissions) }
+    }
+
     /// Makes a directory of this process private: nobody else may enter it, and new entries belong to this process and
     /// inherit neither flags nor ACL entries.
     pub fn make_private(&self, dir: impl AsFd) -> Result<()> {

@@ -182,7 +182,7 @@ impl FileAttr {
     }
 
     /// Whether a file needs some of these flags before its first byte.
-    pub(super) fn decides_storage(self) -> bool {
+    pub fn decides_storage(self) -> bool {
         self.flags.is_some_and(|flags| flags & STORAGE != 0)
     }
 

@@ -8,6 +8,7 @@
 use super::added_entry::{AddedEntry, Try};
 use super::context::Context;
 use super::large_file;
+use super::reused_file;
 use super::source_entry::SourceEntry;
 use super::source_file::SourceFile;
 use super::staged::Staged;
@@ -120,7 +121,7 @@ fn clone_and_share(
     is_last_try: bool,
 ) -> std::result::Result<Try, CopyError> {
     let SourceFile { fd, status, .. } = source;
-    let file = target.create(found.name, &source.attributes(target.staged)).map_err(CopyError::Destination)?;
+    let file = target.create(found, &source.attributes(target.staged)).map_err(CopyError::Destination)?;
     target.staged.strategy.clone(fd, status.dev, &file).map_err(|_| CopyError::Destination(Errno::OPNOTSUPP))?;
     if !is_last_try && !source.is_untouched() {
         return Ok(Try::Changed);
@@ -159,9 +160,7 @@ fn update(
     last: &LastVersion,
 ) -> std::result::Result<Try, CopyError> {
     let size = source.status.size;
-    let file = target.create(found.name, &source.attributes(target.staged)).map_err(CopyError::Destination)?;
-    let cloned = target.staged.strategy.clone(&last.fd, last.status.dev, &file);
-    cloned.map_err(|_| CopyError::Destination(Errno::OPNOTSUPP))?;
+    let file = with_last_content(target, found, source, last)?;
     let hashed = source.is_hashed(target.context);
     let list: Option<List> =
         last.hash.filter(|_| hashed).and_then(|hash| target.staged.blocks.list(last.status.size, &hash));
@@ -184,6 +183,24 @@ fn update(
         Reason::OtherFilesystem
     };
     finish(target.staged, found, source, &file, &content, reason).map(Try::Added)
+}
+
+/// A file of the staging tree with the content of the last version.
+fn with_last_content(
+    target: &Target<'_>,
+    found: &SourceEntry<'_>,
+    source: &SourceFile,
+    last: &LastVersion,
+) -> std::result::Result<OwnedFd, CopyError> {
+    let attributes = source.attributes(target.staged);
+    let reused = reused_file::with_content(target.staged, target.above, found, &attributes, &last.status);
+    if let Some(file) = reused.map_err(CopyError::Destination)? {
+        return Ok(file);
+    }
+    let file = target.create(found, &attributes).map_err(CopyError::Destination)?;
+    let cloned = target.staged.strategy.clone(&last.fd, last.status.dev, &file);
+    cloned.map_err(|_| CopyError::Destination(Errno::OPNOTSUPP))?;
+    Ok(file)
 }
 
 /// Gives the file its attributes, and makes its record.

@@ -189,7 +189,8 @@ fn add_from_source(target: &Target<'_>, found: &SourceEntry<'_>, part: &mut Stat
         // The entry as found by its name may be older than the open file.
         let is_same = source.status.is_untouched_since(&found.status);
         let change = if is_same { found.change } else { found.change.or(Some(Change::Content)) };
-        let now = SourceEntry { name: found.name, status: source.status, old: found.old.clone(), change };
+        let old = found.old.clone();
+        let now = SourceEntry { name: found.name, status: source.status, old, change, in_place: found.in_place };
         let is_last_try = attempt == ATTEMPTS;
         let mut added = match try_source(target, &now, &source, is_last_try, part)? {
             Try::Frozen(added) => return Ok(Some(added)),

@@ -1,10 +1,12 @@
 //! Entries that a staging tree already has because it began as a snapshot of the last tree. Unchanged entries are only
-//! recorded, and changed ones are removed before they are added again. `removal` removes entries that are gone.
+//! recorded. Changed ones are removed before they are added again, except for files that keep their inodes
+//! (`reused_file`). `removal` removes entries that are gone.
 
 use super::context::Context;
 use super::failure::{cannot_make, is_no_name};
 use super::link_map::Inherited;
 use super::new_file::is_inline;
+use super::reused_file;
 use super::source_entry::SourceEntry;
 use super::staged::Staged;
 use super::staged_directory::StagedDirectory;
@@ -90,12 +92,16 @@ fn count(file: &FileBody, part: &mut Stats) {
     *sum = sum.saturating_add(data);
 }
 
-/// Removes the last snapshot's entries of these names from the staging tree, if the tree began with them.
+/// Removes the last snapshot's entries of these names from the staging tree, if the tree began with them. Files that
+/// keep their inodes stay.
 pub(super) fn make_room(target: &Target<'_>, group: &[SourceEntry<'_>]) -> Result<()> {
     if !target.staged.based {
         return Ok(());
     }
-    let wanted = group.iter().filter(|found| found.status.file_type() != FileType::Directory);
+    let is_in_the_way = |found: &&SourceEntry<'_>| {
+        found.status.file_type() != FileType::Directory && !reused_file::is_reused(target.staged, found)
+    };
+    let wanted = group.iter().filter(is_in_the_way);
     wanted
         .map(|found| found.name)
         .try_for_each(|name| take_out(target.above, &target.directory.join(name), target.context.monitor))

@@ -4,8 +4,8 @@
 //! The way of an entry: the walk gives it to `visitor`; `entries` looks it up and decides (`source_entry`,
 //! `inherited_entry`); `file` and `node` add it, `hard_link` adds further names of an inode; `merge` writes its record
 //! to the manifest and finds entries that are gone. Each way to add a regular file has its own module: `new_file`,
-//! `changed_file`, `renamed_file`, `resumed_file`, `unchanged_link`. `context` is the state that every step shares, and
-//! `target` is the place where the entries of one directory go.
+//! `changed_file`, `renamed_file`, `resumed_file`, `unchanged_link`; `reused_file` keeps the inode of a changed file.
+//! `context` is the state that every step shares, and `target` is the place where the entries of one directory go.
 
 mod added_entry;
 mod changed_file;
@@ -41,6 +41,7 @@ mod renamed_file;
 mod resume;
 mod resumed_file;
 mod retained;
+mod reused_file;
 mod scope;
 mod source_entry;
 mod source_file;

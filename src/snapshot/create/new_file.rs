@@ -32,7 +32,7 @@ pub(super) fn clone(target: &Target<'_>, found: &SourceEntry<'_>, source: &Sourc
     {
         return Err(Failure::Entry(reason));
     }
-    let refused = match try_clone(target, found.name, source) {
+    let refused = match try_clone(target, found, source) {
         Ok((file, refused)) => {
             let mut cost = Stats::default();
             let body = cloned_body(target, &file, found, source, &mut cost);
@@ -52,10 +52,14 @@ pub(super) fn clone(target: &Target<'_>, found: &SourceEntry<'_>, source: &Sourc
     }
 }
 
-fn try_clone(target: &Target<'_>, name: &[u8], source: &SourceFile) -> Result<(OwnedFd, Refused), CloneError> {
+fn try_clone(
+    target: &Target<'_>,
+    found: &SourceEntry<'_>,
+    source: &SourceFile,
+) -> Result<(OwnedFd, Refused), CloneError> {
     let SourceFile { fd, status, .. } = source;
     let attributes = source.attributes(target.staged);
-    let file = target.create(name, &attributes).map_err(CloneError::Failed)?;
+    let file = target.create(found, &attributes).map_err(CloneError::Failed)?;
     if status.size > 0 {
         target.staged.strategy.clone(fd, status.dev, &file)?;
     }
@@ -105,7 +109,7 @@ pub(super) fn copy(
     reason: Reason,
 ) -> Result<AddedEntry, CopyError> {
     let attributes = source.attributes(target.staged);
-    let file = target.create(found.name, &attributes).map_err(CopyError::Destination)?;
+    let file = target.create(found, &attributes).map_err(CopyError::Destination)?;
     let copied = copy_content(target, source, &file)?;
     complete_copy(target.staged, found, source, &file, &copied, reason)
 }

@@ -168,7 +168,7 @@ fn write_held(
     held: &Held,
     reason: Reason,
 ) -> std::result::Result<AddedEntry, CopyError> {
-    let file = target.create(found.name, &source.attributes(target.staged)).map_err(CopyError::Destination)?;
+    let file = target.create(found, &source.attributes(target.staged)).map_err(CopyError::Destination)?;
     let copied = held.write(&file, target.context.hashes(), target.context.monitor)?;
     new_file::complete_copy(target.staged, found, source, &file, &copied, reason)
 }

@@ -2,6 +2,7 @@
 
 use super::failure::{Attempt, Failure};
 use super::stats::Stats;
+use crate::fs::metadata::FileAttr;
 use crate::fs::status::Status;
 use crate::monitor::Change;
 use crate::snapshot::devices::{Devices, Relation};
@@ -19,6 +20,8 @@ pub(super) struct SourceEntry<'n> {
     pub(super) old: Option<Entry>,
     /// `None`: nothing changed.
     pub(super) change: Option<Change>,
+    /// Whether its last version can become this one without a new inode.
+    pub(super) in_place: bool,
 }
 
 impl<'n> SourceEntry<'n> {
@@ -50,7 +53,8 @@ impl<'n> SourceEntry<'n> {
             None => Some(Change::Added),
         };
         let old = old.filter(|old| change != Some(Change::Type) && old.meta.ino != 0);
-        Ok(SourceEntry { name, status, old, change })
+        let in_place = old.as_ref().is_some_and(|old| can_change_in_place(old, &status, change));
+        Ok(SourceEntry { name, status, old, change, in_place })
     }
 
     /// Adds it to the counts of files and other entries, with this change.
@@ -91,4 +95,15 @@ fn compare(old: &Entry, status: &Status, devices: &Devices, relation: &Relation)
         return Some(Change::Metadata);
     }
     None
+}
+
+/// Whether a changed file had and has a single name, and had no metadata that a new file would not have.
+fn can_change_in_place(old: &Entry, status: &Status, change: Option<Change>) -> bool {
+    let Meta { nlink, has_xattrs, ref kept_xattrs, .. } = old.meta;
+    matches!(change, Some(Change::Content | Change::Metadata))
+        && old.file().is_some()
+        && (nlink, status.nlink) == (1, 1)
+        && !has_xattrs
+        && kept_xattrs.is_empty()
+        && old.meta.fileattr().is_met_by(FileAttr::default())
 }

@@ -3,6 +3,7 @@
 
 use super::context::Context;
 use super::failure::{cannot_make, is_no_name};
+use super::reused_file;
 use super::source_entry::SourceEntry;
 use super::staged::Staged;
 use super::staged_directory::{self, StagedDirectory};
@@ -59,9 +60,14 @@ impl<'a> Target<'a> {
     }
 
     /// Creates a file that will get these attributes, open for reading and writing, ready for its content.
-    pub(super) fn create(&self, name: &[u8], attributes: &Attributes<'_>) -> rustix::io::Result<OwnedFd> {
+    pub(super) fn create(&self, found: &SourceEntry<'_>, attributes: &Attributes<'_>) -> rustix::io::Result<OwnedFd> {
+        if let Some(file) = reused_file::emptied(self.staged, self.above, found, attributes)? {
+            self.staged.creator.prepare(&file, attributes)?;
+            return Ok(file);
+        }
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let file = rustix::fs::openat(self.above, name, flags, Mode::from_bits_truncate(attributes.mode & 0o777))?;
+        let mode = Mode::from_bits_truncate(attributes.mode & 0o777);
+        let file = rustix::fs::openat(self.above, found.name, flags, mode)?;
         self.staged.creator.prepare(&file, attributes)?;
         Ok(file)
     }
