@@ -8,6 +8,7 @@ mod meanwhile;
 mod power_cut;
 mod refused;
 mod rights;
+mod staged;
 mod together;
 mod unnamed;
 mod verify;

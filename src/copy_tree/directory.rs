@@ -6,19 +6,15 @@
 
 use super::context::Context;
 use super::job::{Job, Leaving};
-use super::options::TEMPORARY;
-use super::place::Place;
+use super::place::{Place, Staged};
 use super::plan::{self, Step};
-use super::{decide, leaving, outcome, pending};
+use super::{decide, existing, leaving, outcome, pending, staging};
 use crate::error::Error;
 use crate::fs::metadata::{self, Attributes, FileAttr};
 use crate::fs::status::Status;
-use crate::monitor::{Change, Event};
+use crate::monitor::Change;
 use crate::tree::walk::{Directory, absolute};
-use crate::tree::writer::{self, Attempt, Failure, Inherited, Subdir, Target as _, Wanted};
-use rustix::fs::FileType;
-use rustix::io::Errno;
-use std::os::fd::AsFd;
+use crate::tree::writer::{Attempt, Failure, Inherited, Subdir, Target as _, Wanted};
 use std::sync::Arc;
 
 /// The directory that everything is copied to.
@@ -54,7 +50,7 @@ pub(super) fn enter(
         (None, Some(plan::Target::Entries(rename))) => Ok((top(context)?.renaming(rename.as_deref()), None)),
         (None, _) => {
             let place = top(context)?;
-            clear(context, &place);
+            existing::clear(context, &place);
             let change = differs(context, directory, &place).then_some(Change::Metadata);
             Ok((place, change))
         }
@@ -69,35 +65,29 @@ fn below(
     directory: &Directory<()>,
 ) -> Attempt<(Place, Option<Change>)> {
     let slot = above.slot(context, name, wanted);
-    let made = |target, inherited, fresh| {
+    let made = |target, fresh, inherited| {
         let place = Place::new(slot.path(), target, &context.devices, inherited, fresh);
         place.map_err(|errno| slot.failure("look at", errno))
     };
+    let inherited = || Inherited { inherits: false, ..above.dir.inherited };
+    let may_stage = staging::is_possible(context, above) && (above.fresh || slot.look()?.is_none());
+    let names = may_stage.then(|| staging::list(directory));
+    if names.as_ref().is_some_and(staging::pays) {
+        let (dir, target) = slot.stage_dir()?;
+        let staged = Staged { dir, is_named: matches!(wanted, Wanted::These(_)) };
+        let place = made(Some(target), true, inherited())?.staged(staged).with_names(names);
+        return Ok((place, Some(Change::Added)));
+    }
     let status = match slot.find_or_make_dir(!above.fresh, !context.options.dry_run)? {
-        Subdir::Missing => return Ok((made(None, Inherited::default(), true)?, Some(Change::Added))),
+        Subdir::Missing => return Ok((made(None, true, Inherited::default())?, Some(Change::Added))),
         Subdir::Made(target) => {
-            let inherited = Inherited { inherits: false, ..above.dir.inherited };
-            return Ok((made(Some(target), inherited, true)?, Some(Change::Added)));
+            return Ok((made(Some(target), true, inherited())?.with_names(names), Some(Change::Added)));
         }
         Subdir::Exists(status) => status,
     };
-    if status.file_type() != FileType::Directory {
-        let hint = match status.file_type() {
-            FileType::Symlink => "a symbolic link is in its place, and pleach follows none",
-            _ => "something else is in its place; remove it, or copy to another place",
-        };
-        return Err(Failure::Entry(Error::io("make the directory", slot.shown(), Errno::NOTDIR).hint(hint)));
-    }
-    if context.is_source((status.dev, status.ino)) || status.is_same_inode(&directory.status) {
-        let error = Error::failed("copy into the source itself, at").at(slot.shown());
-        return Err(Failure::Entry(error.hint("a source is never changed; it was skipped")));
-    }
-    let target = slot.open_dir(&status, !context.options.dry_run)?;
-    let inherited = Inherited::of(&target);
-    let place = made(Some(target), inherited, false)?;
-    clear(context, &place);
+    let place = existing::enter(context, &slot, &status, &directory.status)?;
     let change = differs(context, directory, &place).then_some(Change::Metadata);
-    Ok((place, change))
+    Ok((place.with_names(names), change))
 }
 
 /// Creates an empty directory for a source directory that is a mount point.
@@ -119,27 +109,15 @@ pub(super) fn mount_point(context: &Context<'_>, parent: &Directory<Place>, name
     Ok(Some(Change::Added))
 }
 
-/// Removes the remains of killed runs from a directory.
-fn clear(context: &Context<'_>, place: &Place) {
-    if context.options.dry_run {
-        return;
-    }
-    if let Some(target) = &place.dir.fd
-        && let Ok(cleared @ 1..) = writer::clear(target.as_fd(), TEMPORARY)
-    {
-        context.monitor.event(Event::LeftoversRemoved { count: cleared, path: &context.shown(&place.path) });
-    }
-}
-
 /// Clears the top, once, before anything is created in it.
 pub(super) fn clear_top(context: &Context<'_>) -> Attempt<()> {
-    clear(context, &top(context)?);
+    existing::clear(context, &top(context)?);
     Ok(())
 }
 
 /// Sets the metadata of a directory when everything in it is done, if it differs.
 pub(super) fn leave(context: &Context<'_>, directory: &Directory<Place>) -> Attempt<()> {
-    let place = &directory.place;
+    let place = directory.place.current();
     let Some(target) = place.dir.fd.as_ref().filter(|_| !directory.scaffold && !context.options.dry_run) else {
         return Ok(());
     };

@@ -4,11 +4,14 @@
 //! disk. Small files are copied in groups, larger files side by side, each on its own thread. Entries that have several
 //! names or are not files are copied one by one.
 //!
+//! If the directory has a temporary name, it gets its own name after its small files (`staging`).
+//!
 //! A restore collects entries across directories instead (`batch`), because the manifest already has their order.
 
 use super::context::LARGE;
 use super::look::look;
 use super::pair::{Pair, Seen};
+use super::staging::{self, Published};
 use super::stats::Stats;
 use super::{alone, group, links};
 use crate::error::Result;
@@ -18,13 +21,71 @@ use crate::tree::walk::Name;
 use crate::tree::writer::Decision;
 use crate::util::parallel;
 use rustix::fs::FileType;
+use rustix::io::Errno;
 
 /// A line of a dry run: an entry's name in the destination.
 pub(super) type Line = (Change, Vec<u8>);
 
 /// Copies a batch of entries. In a dry run returns the lines of the plan, in the order of the names.
 pub(super) fn batch(pair: &Pair<'_>, names: &mut dyn Iterator<Item = Name<'_>>, part: &mut Stats) -> Result<Vec<Line>> {
-    let context = pair.context;
+    if !pair.place().is_staged() {
+        return direct(pair, names, part);
+    }
+    let names: Vec<_> = names.collect();
+    let mut copied = Stats::default();
+    let seen = examine(pair, &mut names.iter().copied(), &mut copied)?;
+    let Sorted { small, large, rest } = Sorted::new(pair, seen);
+    let (staged, later) = if staging::pays_for(&small) { (small, Vec::new()) } else { (Vec::new(), small) };
+    let ended = copy_small(pair, &staged, &mut copied);
+    // Complete files get their place even if the run ends.
+    match staging::publish(pair) {
+        Ok(Published::AsMade) => {
+            part.add(&copied);
+            ended?;
+            copy_small(pair, &later, part)?;
+            copy_rest(pair, large, &rest, part)?;
+            Ok(Vec::new())
+        }
+        Ok(Published::Elsewhere) => {
+            ended?;
+            let seen = examine(pair, &mut names.into_iter(), part)?;
+            // No entry had one of these names when the directory was examined, so none is replaced.
+            let is_taken = |seen: &Seen<'_>| matches!(seen.decision, Decision::Replace(_));
+            let (taken, free): (Vec<_>, Vec<_>) = seen.into_iter().partition(is_taken);
+            for seen in taken {
+                pair.skip(pair.wrong(seen.name, "put in place", Errno::EXIST), part)?;
+            }
+            copy_all(pair, free, part)?;
+            Ok(Vec::new())
+        }
+        Err(failure) => {
+            ended?;
+            pair.skip(failure, part)?;
+            Ok(Vec::new())
+        }
+    }
+}
+
+/// Copies a batch of entries of a directory that has its own name.
+fn direct(pair: &Pair<'_>, names: &mut dyn Iterator<Item = Name<'_>>, part: &mut Stats) -> Result<Vec<Line>> {
+    let seen = examine(pair, names, part)?;
+    let mut lines = Vec::new();
+    if pair.context.options.dry_run {
+        let planned = seen.iter().filter_map(|seen| Some((seen.decision.change()?, seen.name)));
+        lines.extend(planned.map(|(change, name)| (change, pair.target_name(name).to_vec())));
+    }
+    copy_all(pair, seen, part)?;
+    Ok(lines)
+}
+
+fn copy_all(pair: &Pair<'_>, seen: Vec<Seen<'_>>, part: &mut Stats) -> Result<()> {
+    let Sorted { small, large, rest } = Sorted::new(pair, seen);
+    copy_small(pair, &small, part)?;
+    copy_rest(pair, large, &rest, part)
+}
+
+/// Examines the entries, in the order of their names.
+fn examine<'n>(pair: &Pair<'_>, names: &mut dyn Iterator<Item = Name<'n>>, part: &mut Stats) -> Result<Vec<Seen<'n>>> {
     let mut seen = Vec::new();
     for name in names {
         match look(pair, name.bytes, !pair.place().fresh) {
@@ -33,22 +94,39 @@ pub(super) fn batch(pair: &Pair<'_>, names: &mut dyn Iterator<Item = Name<'_>>, 
             Err(failure) => pair.skip(failure, part)?,
         }
     }
-    let mut lines = Vec::new();
-    if context.options.dry_run {
-        let planned = seen.iter().filter_map(|seen| Some((seen.decision.change()?, seen.name)));
-        lines.extend(planned.map(|(change, name)| (change, pair.target_name(name).to_vec())));
+    Ok(seen)
+}
+
+/// The entries of a batch by the way in which they are copied, each list in the order of the inodes.
+struct Sorted<'n> {
+    small: Vec<Seen<'n>>,
+    large: Vec<Seen<'n>>,
+    rest: Vec<Seen<'n>>,
+}
+
+impl<'n> Sorted<'n> {
+    fn new(pair: &Pair<'_>, mut seen: Vec<Seen<'n>>) -> Sorted<'n> {
+        seen.sort_unstable_by_key(|seen| seen.status.ino);
+        let is_new = |seen: &Seen<'_>| {
+            let is_made = matches!(seen.decision, Decision::Make | Decision::Replace(_));
+            is_made && seen.is_file() && seen.status.nlink == 1 && !pair.context.options.dry_run
+        };
+        let (files, rest): (Vec<_>, Vec<_>) = seen.into_iter().partition(is_new);
+        let (large, small): (Vec<_>, Vec<_>) = files.into_iter().partition(|seen| seen.status.size >= LARGE);
+        Sorted { small, large, rest }
     }
-    seen.sort_unstable_by_key(|seen| seen.status.ino);
-    let is_new = |seen: &Seen<'_>| {
-        let is_made = matches!(seen.decision, Decision::Make | Decision::Replace(_));
-        is_made && seen.is_file() && seen.status.nlink == 1 && !context.options.dry_run
-    };
-    let (files, rest): (Vec<_>, Vec<_>) = seen.into_iter().partition(is_new);
-    let (large, small): (Vec<_>, Vec<_>) = files.into_iter().partition(|seen| seen.status.size >= LARGE);
-    for files in small.chunks(open_files::part(64, 1..=context.group)) {
-        context.check()?;
+}
+
+fn copy_small(pair: &Pair<'_>, small: &[Seen<'_>], part: &mut Stats) -> Result<()> {
+    for files in small.chunks(open_files::part(64, 1..=pair.context.group)) {
+        pair.context.check()?;
         group::copy(pair, files, part)?;
     }
+    Ok(())
+}
+
+fn copy_rest(pair: &Pair<'_>, large: Vec<Seen<'_>>, rest: &[Seen<'_>], part: &mut Stats) -> Result<()> {
+    let context = pair.context;
     let results = parallel::each(context.side_by_side(), large, |seen| copy_large(pair, &seen));
     // All results are counted, even if one ended the run.
     let mut ended = Ok(());
@@ -59,11 +137,11 @@ pub(super) fn batch(pair: &Pair<'_>, names: &mut dyn Iterator<Item = Name<'_>>, 
         }
     }
     ended?;
-    for seen in &rest {
+    for seen in rest {
         context.check()?;
         single(pair, seen, part)?;
     }
-    Ok(lines)
+    Ok(())
 }
 
 /// Copies a large file once the semaphore permits it.

@@ -2,7 +2,8 @@
 //!
 //! - `plan` decides which source gets which name. Then `tree` walks the sources.
 //! - `directory` finds or creates each directory in the destination when the walk enters it; `leaving` sets its
-//!   metadata when the walk leaves it.
+//!   metadata when the walk leaves it. `existing` enters those that exist, `staging` gives new ones a temporary name
+//!   while their small files are copied.
 //! - `entries` handles the entries of a directory in batches: `look` compares each with the existing entry, and
 //!   `decide` decides.
 //! - Small files with one name are copied in groups (`group`, `ring`), large ones side by side, everything else one by
@@ -21,6 +22,7 @@ mod count;
 mod decide;
 mod directory;
 mod entries;
+mod existing;
 mod file;
 mod group;
 mod job;
@@ -37,6 +39,7 @@ mod pending;
 mod place;
 mod plan;
 mod ring;
+mod staging;
 mod stats;
 mod tree;
 mod verify;

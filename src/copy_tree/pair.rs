@@ -55,7 +55,7 @@ pub(super) struct Placed {
 impl<'a> Pair<'a> {
     /// The directory of the destination.
     pub(super) fn place(&self) -> &'a Place {
-        &self.directory.place
+        self.directory.place.current()
     }
 
     /// Its descriptor. `None` in a dry run if it does not exist yet.

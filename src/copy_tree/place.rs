@@ -5,10 +5,13 @@
 //! and keeps what it knows about names and inheritance.
 
 use crate::fs::reopener::{Inode, Reopener};
-use crate::tree::writer::{Devices, Inherited, Parent, Slot, TargetDir, Wanted};
+use crate::tree::walk::Names;
+use crate::tree::writer::{Devices, Inherited, Openness, Parent, Slot, StagedDir, TargetDir, Wanted};
+use crate::util::mutex::lock;
 use rustix::io::Result;
+use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 /// A directory of the destination.
 pub(super) struct Place {
@@ -19,12 +22,28 @@ pub(super) struct Place {
     /// It was just created, accessible only to its owner: it contains only entries that this run created, and they
     /// inherit nothing except a project id.
     pub(super) fresh: bool,
+    /// Set while it has a temporary name.
+    staged: Mutex<Option<Staged>>,
+    /// The directory that another run created in its place.
+    instead: OnceLock<Box<Place>>,
+    /// The names in its source, if they were listed before the walk asks for them.
+    listed: Mutex<Option<Listed>>,
     /// Its source, open while jobs wait that need it.
     pub(super) source: OnceLock<Arc<OwnedFd>>,
     /// The new name of the only wanted entry in it.
     rename: Option<Vec<u8>>,
     closed: Option<Closed>,
 }
+
+/// A directory that has a temporary name.
+pub(super) struct Staged {
+    pub(super) dir: StagedDir,
+    /// Whether its source was named by the user, and not found in another directory.
+    pub(super) is_named: bool,
+}
+
+/// The names in a source directory, and why there are no more.
+pub(super) type Listed = (Names, Option<io::Error>);
 
 /// The data kept for a directory of the destination that was closed.
 struct Closed {
@@ -58,7 +77,44 @@ impl Place {
         fresh: bool,
     ) -> Result<Place> {
         let dir = TargetDir::new(devices, target, inherited)?;
-        Ok(Place { path, dir, fresh, source: OnceLock::new(), rename: None, closed: None })
+        let dir = if fresh { dir.private(false) } else { dir };
+        let (staged, instead, listed) = (Mutex::default(), OnceLock::new(), Mutex::default());
+        Ok(Place { path, dir, fresh, staged, instead, listed, source: OnceLock::new(), rename: None, closed: None })
+    }
+
+    /// The same directory, which has a temporary name until [`Place::unstage`].
+    pub(super) fn staged(self, staged: Staged) -> Place {
+        Place { dir: self.dir.private(true), staged: Mutex::new(Some(staged)), ..self }
+    }
+
+    /// The same directory, with the names in its source.
+    pub(super) fn with_names(self, listed: Option<Listed>) -> Place {
+        Place { listed: Mutex::new(listed), ..self }
+    }
+
+    /// The names in its source, if they were listed already.
+    pub(super) fn take_names(&self) -> Option<Listed> {
+        lock(&self.listed).take()
+    }
+
+    /// The directory under its temporary name, if it has one: it gets its own name now.
+    pub(super) fn unstage(&self) -> Option<Staged> {
+        lock(&self.staged).take()
+    }
+
+    /// Whether it has a temporary name.
+    pub(super) fn is_staged(&self) -> bool {
+        self.dir.openness() == Openness::Staged
+    }
+
+    /// Records the directory that another run created in its place.
+    pub(super) fn replace(&self, place: Place) {
+        let _ = self.instead.set(Box::new(place));
+    }
+
+    /// The directory that has the name now.
+    pub(super) fn current(&self) -> &Place {
+        self.instead.get().map_or(self, |place| place)
     }
 
     /// The same directory, with a new name for its only wanted entry.

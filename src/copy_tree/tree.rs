@@ -5,12 +5,13 @@ use super::pair::Pair;
 use super::place::Place;
 use super::plan::Step;
 use super::stats::Stats;
-use super::{directory, entries};
+use super::{directory, entries, staging};
 use crate::error::{Error, Result};
 use crate::monitor::{Amount, Change};
 use crate::tree::exclude::mounts;
-use crate::tree::walk::{self, Directory, Name, Visitor};
+use crate::tree::walk::{self, Directory, Name, Names, Visitor};
 use crate::tree::writer::{Failure, Target as _};
+use std::io;
 use std::ops::ControlFlow;
 
 /// Copies the sources of a step.
@@ -68,6 +69,10 @@ impl Visitor for Tree<'_> {
             }
             Err(failure) => self.skip(failure).map(|()| None),
         }
+    }
+
+    fn list(&self, directory: &Directory<()>, place: &Place) -> (Names, Option<io::Error>) {
+        place.take_names().unwrap_or_else(|| staging::list(directory))
     }
 
     fn approach(&self, parent: &Directory<Place>, path: &[u8]) -> Result<ControlFlow<Option<Output>>> {

@@ -191,17 +191,18 @@ fn syncfs_reports_errors() -> bool {
 
 /// A new file without a name, which cannot get one and is deleted when it is closed.
 pub(crate) fn unnamed(dir: impl AsFd) -> rustix::io::Result<OwnedFd> {
-    without_name(dir, OFlags::EXCL)
+    without_name(dir, OFlags::EXCL, Mode::RUSR | Mode::WUSR)
 }
 
-/// A new file without a name. linkat(2) can give it one; otherwise it is deleted when it is closed.
-pub(crate) fn unnamed_yet(dir: impl AsFd) -> rustix::io::Result<OwnedFd> {
-    without_name(dir, OFlags::empty())
+/// A new file without a name, with these permissions. linkat(2) can give it a name; otherwise it is deleted when it is
+/// closed.
+pub(crate) fn unnamed_yet(dir: impl AsFd, permissions: Mode) -> rustix::io::Result<OwnedFd> {
+    without_name(dir, OFlags::empty(), permissions)
 }
 
-fn without_name(dir: impl AsFd, flags: OFlags) -> rustix::io::Result<OwnedFd> {
+fn without_name(dir: impl AsFd, flags: OFlags, permissions: Mode) -> rustix::io::Result<OwnedFd> {
     let flags = flags | OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
-    rustix::fs::openat(&dir, c".", flags, Mode::RUSR | Mode::WUSR)
+    rustix::fs::openat(&dir, c".", flags, permissions)
 }
 
 /// Creates two unnamed files and shares a block between them.

@@ -36,7 +36,7 @@ pub(crate) fn sync_directory(dir: impl AsFd) -> Result<()> {
 
 /// Whether nothing can be created on the filesystem of an open directory.
 pub(crate) fn is_unwritable(dir: impl AsFd) -> bool {
-    filesystem::unnamed_yet(&dir).is_err_and(has_failed) || is_unreadable(dir)
+    filesystem::unnamed(&dir).is_err_and(has_failed) || is_unreadable(dir)
 }
 
 /// `UCLEAN` means that only the directory is damaged.

@@ -135,6 +135,11 @@ impl Names {
         });
     }
 
+    /// The number of entries that are not directories.
+    pub(crate) fn entries(&self) -> usize {
+        self.entries.len()
+    }
+
     /// The number of batches of entries.
     pub(crate) fn batches(&self) -> usize {
         self.entries.len().div_ceil(BATCH)

@@ -6,8 +6,8 @@
 //! exclusive lock knows that no other run has temporary names there. Not every network filesystem shows the locks of
 //! other hosts. There, names of other kernels are kept until they are a day old.
 //!
-//! Every [`Temporary`](super::Temporary) announces itself ([`announce`]). Each user has its own prefix and clears only
-//! that ([`clear`]):
+//! Every [`Temporary`](super::Temporary) and [`StagedDir`](super::StagedDir) announces itself ([`announce`]). Each user
+//! has its own prefix and clears only that ([`clear`]):
 //!
 //! | user | prefix | clears |
 //! |---|---|---|
@@ -22,9 +22,11 @@
 
 use super::temporary_name;
 use crate::fs::filesystem::Kind;
+use crate::fs::openat;
 use crate::fs::status::{Status, Time};
 use rustix::fs::{AtFlags, Dir, FileType, FlockOperation, flock};
 use rustix::io::{Errno, Result};
+use rustix::path::Arg;
 use std::ffi::CString;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -66,9 +68,12 @@ pub(crate) fn clear(dir: BorrowedFd<'_>, prefix: &str) -> Result<u64> {
     };
     // A living run may have had names there before the lock. The names that exist now belong to no living run.
     let left = list(dir, prefix)?;
-    let cleared = left.iter().filter(|name| {
+    let cleared = left.iter().filter(|(name, file_type)| {
         is_left(dir, name.as_bytes(), prefix, lock)
-            && rustix::fs::unlinkat(dir, name.as_c_str(), AtFlags::empty()).is_ok()
+            && match file_type {
+                FileType::Directory => remove_directory(dir, name.as_c_str()).is_ok(),
+                _ => rustix::fs::unlinkat(dir, name.as_c_str(), AtFlags::empty()).is_ok(),
+            }
     });
     let cleared = cleared.count() as u64;
     if lock == Lock::Exclusive {
@@ -85,13 +90,32 @@ enum Lock {
     Unsupported,
 }
 
-/// The temporary names in a directory, except those of directories.
-fn list(dir: BorrowedFd<'_>, prefix: &str) -> Result<Vec<CString>> {
+/// Removes a directory that has a temporary name, with its files. A run creates no directories in it, so if there are
+/// any, it belongs to somebody else, and is kept with everything in it.
+pub(super) fn remove_directory(dir: BorrowedFd<'_>, name: impl Arg + Copy) -> Result<()> {
+    let opened = openat::open_subdir(dir, name)?;
+    let mut files = Vec::new();
+    for entry in Dir::read_from(&opened)? {
+        let entry = entry?;
+        match (entry.file_name().to_bytes(), entry.file_type()) {
+            (b"." | b"..", _) => {}
+            (_, FileType::RegularFile) => files.push(entry.file_name().to_owned()),
+            _ => return Err(Errno::NOTEMPTY),
+        }
+    }
+    for file in files {
+        rustix::fs::unlinkat(&opened, file.as_c_str(), AtFlags::empty())?;
+    }
+    rustix::fs::unlinkat(dir, name, AtFlags::REMOVEDIR)
+}
+
+/// The temporary names in a directory, with their types.
+fn list(dir: BorrowedFd<'_>, prefix: &str) -> Result<Vec<(CString, FileType)>> {
     let mut names = Vec::new();
     for entry in Dir::read_from(dir)? {
         let entry = entry?;
-        if entry.file_type() != FileType::Directory && temporary_name::is_one(entry.file_name().to_bytes(), prefix) {
-            names.push(entry.file_name().to_owned());
+        if temporary_name::is_one(entry.file_name().to_bytes(), prefix) {
+            names.push((entry.file_name().to_owned(), entry.file_type()));
         }
     }
     Ok(names)
@@ -149,11 +173,17 @@ mod tests {
         let dir = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
         let stays = [format!("{PREFIX}1f.0"), format!("{PREFIX}zz.0"), ".pleach-y.0123456789.0".into(), "file".into()];
         stays.iter().for_each(|name| fs::write(dir.path().join(name), "").unwrap());
-        fs::write(dir.path().join(temporary_name::new(PREFIX)), "").unwrap();
-        fs::create_dir(dir.path().join(temporary_name::new(PREFIX))).unwrap();
+        let new = || dir.path().join(temporary_name::new(PREFIX));
+        fs::write(new(), "").unwrap();
+        let (staged, foreign) = (new(), new());
+        for path in [&staged, &foreign, &foreign.join("inner")] {
+            fs::create_dir(path).unwrap();
+            fs::write(path.join("file"), "").unwrap();
+        }
         let open = File::open(dir.path()).unwrap();
-        assert_eq!(clear(open.as_fd(), PREFIX), Ok(1));
+        assert_eq!(clear(open.as_fd(), PREFIX), Ok(2));
         assert!(stays.iter().all(|name| dir.path().join(name).exists()));
+        assert!(foreign.join("file").exists() && foreign.join("inner/file").exists());
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), stays.len() + 1);
     }
 

@@ -8,7 +8,7 @@
 //! - `target`, `run`: what a run must provide. `failure`, `again`: what a failed call means, and when to try again.
 //! - `decide`: what to do with an entry, given the wanted and the existing entry.
 //! - `target_dir`, `inherited`, `alias`: a directory of the target. `device`: its filesystem.
-//! - `new_file`, `node`, `subdir`, `links`: create entries. `give`: sets the metadata of existing ones.
+//! - `new_file`, `node`, `subdir`, `staged_dir`, `links`: create entries. `give`: sets the metadata of existing ones.
 //! - `temporary`, `temporary_name`, `temp_file`: the names and files that an entry has before its own name.
 //! - `version`, `same`: which entries may be replaced.
 //! - `after_sync`, `unsynced`: the jobs and files that wait until data is on the disk.
@@ -29,6 +29,7 @@ mod node;
 mod run;
 mod same;
 mod slot;
+mod staged_dir;
 mod subdir;
 mod target;
 mod target_dir;
@@ -53,9 +54,10 @@ pub(crate) use node::Node;
 pub(crate) use run::Run;
 pub(crate) use same::{has_same_content, has_same_extents};
 pub(crate) use slot::{Parent, Slot};
+pub(crate) use staged_dir::StagedDir;
 pub(crate) use subdir::Subdir;
 pub(crate) use target::{Target, Wording};
-pub(crate) use target_dir::TargetDir;
+pub(crate) use target_dir::{Openness, TargetDir};
 pub(crate) use temp_file::TempFile;
 pub(crate) use temporary::{Replacing, Temporary, is_temporary};
 pub(crate) use unsynced::Unsynced;

@@ -1,7 +1,7 @@
 //! A new regular file of the target, in the order that both commands keep:
 //!
-//! 1. [`Slot::make_file`]: an empty file that only its owner may use, with everything that must be set before its first
-//!    byte. See `temp_file` for its name until it gets its own.
+//! 1. [`Slot::make_file`]: an empty file that only its owner may reach, with everything that must be set before its
+//!    first byte. See `temp_file` for its name until it gets its own.
 //! 2. The run fills it (`content::copy`) and checks its content.
 //! 3. [`Slot::finish`]: its metadata. If its data needs a sync, the times follow after that sync. Until then it has
 //!    another modification time.
@@ -10,13 +10,10 @@
 //!
 //! `unsynced` does what follows after the sync, and `after_sync` says why.
 
-use super::{Attempt, Slot, Target, TempFile, Unsynced, Version, set_provisional_time};
+use super::{Attempt, Openness, Slot, Target, TempFile, Unsynced, Version, set_provisional_time};
 use crate::fs::metadata::{Attributes, FileAttr, Refused, RefusedAttr, set_times};
 use crate::fs::status::Time;
 use std::os::fd::{AsFd, BorrowedFd};
-
-/// The permissions of a [`TempFile`].
-const CREATED: u32 = 0o600;
 
 /// A file with its content and metadata, and without its name.
 #[derive(Debug)]
@@ -38,8 +35,13 @@ pub(crate) enum Put {
 impl<'d, T: Target> Slot<'d, '_, T> {
     /// Creates an empty file for this entry, which may replace this version of another file.
     pub(crate) fn make_file(&self, replaces: Option<Version>, attributes: &Attributes<'_>) -> Attempt<TempFile<'d>> {
-        let file = TempFile::make(self.above()?.as_fd(), self.run.temporary(), replaces)
-            .map_err(|errno| self.failure("make", errno))?;
+        let (dir, prefix, permissions) = (self.above()?.as_fd(), self.run.temporary(), attributes.mode & 0o777);
+        let made = match (replaces, self.dir().openness()) {
+            (None, Openness::Staged) => TempFile::make_in_staged(dir, self.name, permissions),
+            (None, Openness::Private) => TempFile::make_in_private(dir, prefix, permissions),
+            (replaces, _) => TempFile::make(dir, prefix, replaces),
+        };
+        let file = made.map_err(|errno| self.failure("make", errno))?;
         let prepared = self.dir().inherited.prepare(self.run.creator(), &file, attributes);
         prepared.map_err(|errno| self.failure("set the metadata of", errno))?;
         Ok(file)
@@ -57,10 +59,10 @@ impl<'d, T: Target> Slot<'d, '_, T> {
         must_sync: bool,
         is_plain: bool,
     ) -> Attempt<(Finished<'d>, Refused)> {
-        let (creator, attributes) = (self.run.creator(), attributes.unsealed());
+        let (creator, attributes, created) = (self.run.creator(), attributes.unsealed(), file.created());
         let given = match (is_plain, must_sync) {
-            (true, false) => creator.finish(&file, CREATED, &attributes),
-            (true, true) => creator.finish_but_times(&file, CREATED, &attributes),
+            (true, false) => creator.finish(&file, created, &attributes),
+            (true, true) => creator.finish_but_times(&file, created, &attributes),
             (false, false) => creator.apply(&file, &attributes),
             (false, true) => creator.apply_but_times(&file, &attributes),
         };

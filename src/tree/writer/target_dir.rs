@@ -28,6 +28,21 @@ pub(crate) struct TargetDir {
     aliases: Aliases,
     /// Names in it will be replaced after the next sync. Shared with the directory that is reopened later.
     is_waiting: Arc<AtomicBool>,
+    /// This run created it, and only its user may enter it before it gets its metadata.
+    is_private: bool,
+    /// It has a temporary name.
+    is_staged: AtomicBool,
+}
+
+/// Who can reach the new files of a directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Openness {
+    /// Everybody whom the metadata of the directory permits.
+    Open,
+    /// Only this user, until the directory gets its metadata.
+    Private,
+    /// The same, and nobody looks for its names yet: the directory itself has a temporary name.
+    Staged,
 }
 
 impl TargetDir {
@@ -44,7 +59,28 @@ impl TargetDir {
         is_waiting: Arc<AtomicBool>,
     ) -> Result<TargetDir> {
         let device = devices.of(fd.as_ref())?;
-        Ok(TargetDir { fd: fd.map(Arc::new), device, inherited, aliases: Aliases::default(), is_waiting })
+        let (fd, aliases) = (fd.map(Arc::new), Aliases::default());
+        let (is_private, is_staged) = (false, AtomicBool::new(false));
+        Ok(TargetDir { fd, device, inherited, aliases, is_waiting, is_private, is_staged })
+    }
+
+    /// The same directory, which this run just created for itself.
+    pub(crate) fn private(self, is_staged: bool) -> TargetDir {
+        TargetDir { is_private: true, is_staged: AtomicBool::new(is_staged), ..self }
+    }
+
+    /// Who can reach new files.
+    pub(crate) fn openness(&self) -> Openness {
+        match (self.is_private, self.is_staged.load(Ordering::Acquire)) {
+            (true, true) => Openness::Staged,
+            (true, false) => Openness::Private,
+            (false, _) => Openness::Open,
+        }
+    }
+
+    /// Records that it has its own name now.
+    pub(crate) fn is_named(&self) {
+        self.is_staged.store(false, Ordering::Release);
     }
 
     /// The status of an entry, if it exists.
