@@ -22,6 +22,7 @@ pub(crate) mod rename;
 pub(crate) mod reopener;
 pub(crate) mod shutdown;
 pub mod sparse;
+pub(crate) mod spill;
 pub mod status;
 pub mod timestamp;
 pub(crate) mod writeback;

@@ -4,6 +4,7 @@
 //! An index with 16 bytes per inode (extendible hashing, in pages) leads to the encoded values. The first part of both
 //! is in memory. The rest is in unnamed files in a directory of the caller's filesystem.
 
+use crate::fs::spill::Spill;
 use crate::fs::status::{Status, Time};
 use rustix::io::{Errno, Result};
 use serde::Serialize;
@@ -12,10 +13,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::marker::PhantomData;
 
 mod index;
-mod spill;
 mod values;
-
-pub(crate) use spill::Spill;
 
 use index::Index;
 use values::Values;

@@ -8,8 +8,9 @@
 
 use crate::fs::openat;
 use crate::fs::rename;
+use crate::fs::spill::Spill;
 use crate::snapshot::manifest::Entry;
-use crate::tree::inode_map::{Identity, InodeMap, Spill};
+use crate::tree::inode_map::{Identity, InodeMap};
 use crate::util::mutex::lock;
 use rustix::fs::AtFlags;
 use rustix::io::{Errno, Result};

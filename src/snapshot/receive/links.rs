@@ -3,11 +3,12 @@
 
 use super::tree::{Tree, cannot_make};
 use crate::error::{Error, Result};
+use crate::fs::spill::Spill;
 use crate::snapshot::manifest::{Body, Entry, FileBody, Meta, Stored, Time};
 use crate::snapshot::repository::Staging;
 use crate::snapshot::source_path::{join, split};
 use crate::snapshot::stream::damage;
-use crate::tree::inode_map::{InodeMap, Spill};
+use crate::tree::inode_map::InodeMap;
 use rustix::fs::AtFlags;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};

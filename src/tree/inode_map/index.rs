@@ -1,8 +1,8 @@
 //! The index: pages of hashes and places, found by the first bits of a hash (extendible hashing). A full page is split
 //! in two, and nothing else moves.
 
-use super::spill::Spill;
 use crate::fs::pread::{read_exact, write_all};
+use crate::fs::spill::Spill;
 use rustix::io::{Errno, Result};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;

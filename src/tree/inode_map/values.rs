@@ -1,8 +1,9 @@
 //! The values. Each is in a place of its size class and begins with its length. Free places are reused.
 
-use super::spill::{FreePlaces, Spill};
 use crate::fs::pread::{read_exact, read_full, write_all};
+use crate::fs::spill::Spill;
 use rustix::io::{Errno, Result};
+use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
@@ -10,6 +11,9 @@ use std::sync::Arc;
 const LENGTH: usize = 4;
 /// How many bytes of a place are read first: most values are shorter.
 const FIRST: usize = 512;
+
+/// Free places by size class.
+type FreePlaces = HashMap<u32, Vec<u64>>;
 
 #[derive(Debug)]
 pub(super) struct Values {

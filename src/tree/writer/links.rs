@@ -8,8 +8,9 @@
 use super::{Attempt, Slot, Target, Temporary};
 use crate::fs::metadata::{FileAttr, RefusedAttr};
 use crate::fs::openat;
+use crate::fs::spill::Spill;
 use crate::fs::status::Status;
-use crate::tree::inode_map::{Identity, InodeMap, Spill};
+use crate::tree::inode_map::{Identity, InodeMap};
 use crate::util::mutex::lock;
 use rustix::fs::AtFlags;
 use rustix::io::{Errno, Result};

@@ -1,12 +1,12 @@
-//! Where a map stores the parts that do not fit into memory.
+//! Unnamed files for data that does not fit into memory. The kernel deletes them when they are closed, also if the run
+//! is killed.
 
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::{Errno, Result};
-use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::os::fd::OwnedFd;
 
-/// Where a map stores the parts that do not fit into memory.
+/// Where such files are.
 #[derive(Debug)]
 pub(crate) struct Spill {
     /// A directory of the filesystem that is written to. `None`: the directory for temporary files.
@@ -14,13 +14,13 @@ pub(crate) struct Spill {
 }
 
 impl Spill {
-    /// Stores them in unnamed files in this directory.
+    /// In this directory.
     pub(crate) fn into(dir: Option<OwnedFd>) -> Spill {
         Spill { dir }
     }
 
     /// Creates a file that nobody else can open and that is deleted when it is closed.
-    pub(super) fn file(&self) -> Result<OwnedFd> {
+    pub(crate) fn file(&self) -> Result<OwnedFd> {
         let flags = OFlags::RDWR | OFlags::CLOEXEC;
         let mode = Mode::RUSR | Mode::WUSR;
         let temporary = std::env::temp_dir();
@@ -43,7 +43,7 @@ impl Spill {
             }
         };
         loop {
-            let name = format!(".pleach-inodes.{:016x}", RandomState::new().hash_one(std::process::id()));
+            let name = format!(".pleach-spill.{:016x}", RandomState::new().hash_one(std::process::id()));
             match rustix::fs::openat(dir, &name, flags | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW, mode) {
                 Err(Errno::EXIST) => {}
                 Ok(file) => return rustix::fs::unlinkat(dir, &name, AtFlags::empty()).map(|()| file),
@@ -52,6 +52,3 @@ impl Spill {
         }
     }
 }
-
-/// Free places by size class.
-pub(super) type FreePlaces = HashMap<u32, Vec<u64>>;
