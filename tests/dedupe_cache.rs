@@ -59,12 +59,12 @@ on_filesystems! {
         let cache = fs.join("tree.cache");
         dedupe(&dir);
         let whole = fs::read(&cache).expect("a cache was written");
-        assert_eq!(whole.len(), 32 + 3 * 64 + 64 + 32, "64 bytes a candidate, and for the filesystem");
+        assert_eq!(whole.len(), 192 + 3 * 64 + 64, "64 bytes a candidate, and for the filesystem");
         let damages: [(&str, Vec<u8>); 4] = [
             ("version", whole.iter().enumerate().map(|(at, byte)| if at == 16 { 9 } else { *byte }).collect()),
             ("cut short", whole[..100].to_vec()),
             ("cut short", whole[..16].to_vec()),
-            ("damaged", whole.iter().enumerate().map(|(at, byte)| if at == 70 { !byte } else { *byte }).collect()),
+            ("damaged", whole.iter().enumerate().map(|(at, byte)| if at == 220 { !byte } else { *byte }).collect()),
         ];
         for (word, damaged) in damages {
             write(&cache, &damaged);

@@ -1,14 +1,14 @@
-//! The results of a run, kept for the next run: 64 bytes for each candidate. The file is in `cache_file`, the layout in
-//! `docs/dedupe.md`.
+//! The results of a run, kept for the next run: 64 bytes for each candidate, and a block index. Neither is in memory. The
+//! file is in `cache_file`, the layout in `docs/dedupe.md`.
 //!
 //! An entry's key is a hash of filesystem, subvolume, inode, size, mtime and ctime, so a file that was written to has
 //! another key. A file as young as the beginning of the run is not kept, since a later change could have the same
 //! timestamp. A damaged cache, or one of another version, is built anew. A filesystem may be set back to an older
 //! image; `witness` notices that.
 
-use super::cache_file::{CacheFile, Content};
+use super::cache_file::{BlockIndex, CacheFile, Changes, Content, SectionReader, Stored};
 use super::catalogue::{Catalogue, FileId, Volume};
-use super::entry::{Entry, Key};
+use super::entry::{Change, Entry, Key};
 use super::facts::{Facts, Member};
 use super::ranges;
 use super::run::{Run, add};
@@ -17,24 +17,16 @@ use crate::extents::map::Map;
 use crate::fs::status::Time;
 use crate::monitor::CacheFault;
 use crate::util::mutex::{self, lock};
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
-
-/// Entries that no run has met for this many runs are dropped.
-const OLDEST: u8 = 30;
 
 /// The cache of one run.
 pub(super) struct Cache {
     file: Option<CacheFile>,
-    /// Sorted by their keys.
-    old: Vec<Entry>,
-    /// For each old entry, whether this run met it and did not change it: such an entry is not stored twice.
-    met: Vec<AtomicBool>,
-    new: Mutex<Vec<Entry>>,
+    old: Option<Stored>,
+    changes: Mutex<Changes>,
     /// When the run began.
     begun: Time,
 }
@@ -42,7 +34,7 @@ pub(super) struct Cache {
 impl Cache {
     /// No cache.
     pub(super) fn none() -> Cache {
-        Cache { file: None, old: Vec::new(), met: Vec::new(), new: Mutex::default(), begun: Time::default() }
+        Cache { file: None, old: None, changes: Mutex::default(), begun: Time::default() }
     }
 
     /// Reads the cache at `path`. If the cache cannot be used, this run replaces it and the reason is returned too.
@@ -53,12 +45,11 @@ impl Cache {
         let begun = Time::now();
         let (file, content) = CacheFile::open(path)?;
         let (old, unusable) = match content {
-            Content::Absent => (Vec::new(), None),
-            Content::Entries(old) => (old, None),
-            Content::Unusable(fault) => (Vec::new(), Some(fault)),
+            Content::Absent => (None, None),
+            Content::Verified(old) => (Some(old), None),
+            Content::Unusable(fault) => (None, Some(fault)),
         };
-        let met = old.iter().map(|_| AtomicBool::new(false)).collect();
-        Ok((Cache { file: Some(file), old, met, new: Mutex::default(), begun }, unusable))
+        Ok((Cache { file: Some(file), old, changes: Mutex::default(), begun }, unusable))
     }
 
     /// The path of its file.
@@ -91,45 +82,60 @@ impl Cache {
 
     /// Forgets all that was read from the file.
     pub(super) fn distrust(&mut self) {
-        self.old.clear();
-        self.met.clear();
+        self.old = None;
     }
 
     /// Whether a run has kept something in this session of the filesystem. If so, nobody can have set the filesystem
     /// back since.
     pub(super) fn knows_session(&self, volume: &Volume) -> bool {
-        volume.session.is_some_and(|session| self.find(&session_key(volume, session)).is_some())
+        volume.session.is_some_and(|session| self.old(&session_key(volume, session)).is_some())
     }
 
     /// Records that a run kept something in the present sessions of these filesystems.
     pub(super) fn keep_sessions(&self, volumes: &[Volume]) {
         for volume in volumes {
             if let Some(session) = volume.session {
-                let entry = Entry { key: session_key(volume, session), facts: Facts::default(), age: 0 };
-                lock(&self.new).push(entry);
+                self.keep_key(session_key(volume, session));
             }
         }
     }
 
     /// The facts that an earlier run kept about a file.
     pub(super) fn known(&self, catalogue: &Catalogue, file: FileId) -> Option<Facts> {
-        self.find(&key(catalogue, file)).map(|(old, _)| old.facts)
+        self.old(&key(catalogue, file)).map(|old| old.facts)
     }
 
     /// A candidate with all known facts about it.
     pub(super) fn member(&self, run: &Run<'_>, file: FileId) -> Member {
         let key = key(run.catalogue, file);
-        let facts = self.find(&key).map(|(old, _)| Facts { moved: false, ..old.facts });
+        let facts = self.old(&key).map(|old| Facts { moved: false, ..old.facts });
         if facts.is_some() {
             add(&run.counters.cache_hits, 1);
         }
         Member { file, identity: key.identity(), facts: facts.unwrap_or_default(), out: false }
     }
 
-    /// The entry with this key in the cache as it was read, and the flag that marks it as met.
-    fn find(&self, key: &Key) -> Option<(&Entry, &AtomicBool)> {
-        let at = self.old.binary_search_by_key(key, |entry| entry.key).ok()?;
-        self.old.get(at).zip(self.met.get(at))
+    /// The block index that an earlier run kept. The reader knows its length, which may be 0. Its checksum was verified;
+    /// the reader fails if the file has changed since.
+    #[expect(dead_code, reason = "the stage of ranges will use it")]
+    pub(super) fn index(&self) -> Option<SectionReader> {
+        self.old.as_ref().map(Stored::index)
+    }
+
+    /// The entry with this key in the old cache.
+    fn old(&self, key: &Key) -> Option<Entry> {
+        Some(self.old.as_ref()?.find(key)?.1)
+    }
+
+    fn add(&self, change: Change) {
+        if let Some(file) = &self.file {
+            lock(&self.changes).add(change, || file.spill());
+        }
+    }
+
+    /// Keeps an entry without facts.
+    fn keep_key(&self, key: Key) {
+        self.add(Change::Set(Entry { key, facts: Facts::default(), age: 0 }));
     }
 
     /// Keeps the facts now known about a candidate.
@@ -138,12 +144,14 @@ impl Cache {
         let is_placed = !member.out && member.facts.layout != 0;
         if self.file.is_some() && is_settled && !member.facts.changing && (is_placed || member.facts.inline) {
             let entry = Entry { key: key(run.catalogue, member.file), facts: member.facts.lasting(), age: 0 };
-            if let Some((old, met)) = self.find(&entry.key)
+            run.set_kept(member.file);
+            if let Some(stored) = &self.old
+                && let Some((number, old)) = stored.find(&entry.key)
                 && (Facts { moved: false, ..old.facts }) == entry.facts
             {
-                return met.store(true, Ordering::Relaxed);
+                return stored.set_met(number);
             }
-            lock(&self.new).push(entry);
+            self.add(Change::Set(entry));
         }
     }
 
@@ -153,37 +161,25 @@ impl Cache {
         if self.file.is_none() {
             return;
         }
-        let mut moved: HashMap<Key, FileId> = run.moved().map(|file| (key(run.catalogue, file), file)).collect();
-        let place = |facts: &mut Facts, file| {
+        for file in run.moved() {
+            let key = key(run.catalogue, file);
+            if !run.is_kept(file) && self.old(&key).is_none() {
+                continue;
+            }
             let opened = run.opener.open(file).ok();
-            match opened.and_then(|opened| Map::of(&opened, run.space(file), false).ok()) {
-                // Only the place, not the number of extents: a file that shares ranges with others is no worse a source
-                // for having more extents.
-                Some(map) => facts.set_place(file, &map),
-                // The next run maps the file.
-                None => facts.layout = 0,
+            let mut place = Facts::default();
+            // Without a map the place is not known, and the next run maps the file.
+            if let Some(map) = opened.and_then(|opened| Map::of(&opened, run.space(file), false).ok()) {
+                place.set_place(file, &map);
             }
-            facts.moved = true;
-        };
-        let mut new = lock(&self.new);
-        for entry in new.iter_mut() {
-            if let Some(file) = moved.remove(&entry.key) {
-                place(&mut entry.facts, file);
-            }
-        }
-        for (key, file) in moved {
-            if let Some((old, _)) = self.find(&key) {
-                let mut entry = Entry { age: 0, ..*old };
-                place(&mut entry.facts, file);
-                new.push(entry);
-            }
+            self.add(Change::Moved { key, layout: place.layout, first: place.first });
         }
     }
 
     /// Whether a run read the blocks of exactly these files, in their present state, with these options.
     pub(super) fn knows_ranges(&self, run: &Run<'_>, options: &ranges::Options) -> bool {
         let key = self.file.as_ref().map(|_| set_key(run, options));
-        let known = key.is_some_and(|key| self.find(&key).is_some());
+        let known = key.is_some_and(|key| self.old(&key).is_some());
         if known {
             self.keep_ranges(run, options);
         }
@@ -195,8 +191,7 @@ impl Cache {
     pub(super) fn keep_ranges(&self, run: &Run<'_>, options: &ranges::Options) {
         let is_old = |file: FileId| run.catalogue.record(file).ctime() < self.begun;
         if self.file.is_some() && ranges_files(run, options).all(is_old) {
-            let entry = Entry { key: set_key(run, options), facts: Facts::default(), age: 0 };
-            lock(&self.new).push(entry);
+            self.keep_key(set_key(run, options));
         }
     }
 
@@ -204,16 +199,9 @@ impl Cache {
     ///
     /// # Errors
     /// If the file cannot be written, or something else than a cache is at its path by now.
-    pub(super) fn save(mut self) -> Result<()> {
+    pub(super) fn save(self, index: BlockIndex<'_>) -> Result<()> {
         let Some(file) = self.file else { return Ok(()) };
-        let mut new = mutex::into_inner(self.new);
-        new.sort_unstable_by_key(|entry| entry.key);
-        new.dedup_by_key(|entry| entry.key);
-        if new.iter().any(|entry| entry.facts.moved) {
-            // Only the files that the last such run moved are witnesses.
-            self.old.iter_mut().for_each(|entry| entry.facts.moved = false);
-        }
-        file.replace(&aged(self.old, &self.met), &new)
+        file.replace(self.old.as_ref(), mutex::into_inner(self.changes), index)
     }
 }
 
@@ -251,31 +239,4 @@ fn set_key(run: &Run<'_>, options: &ranges::Options) -> Key {
         hasher.update(&key.0);
     });
     Key::finish(&hasher)
-}
-
-/// The old entries, one run older: entries that the run met become young again, and entries not met for long are
-/// dropped.
-fn aged(mut old: Vec<Entry>, met: &[AtomicBool]) -> Vec<Entry> {
-    for (entry, met) in old.iter_mut().zip(met) {
-        entry.age = if met.load(Ordering::Relaxed) { 0 } else { entry.age.saturating_add(1) };
-    }
-    old.retain(|entry| entry.age <= OLDEST);
-    old
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn entry(number: u8, layout: u64, age: u8) -> Entry {
-        Entry { key: Key([number; 16]), facts: Facts { layout, ..Facts::default() }, age }
-    }
-
-    #[test]
-    fn entries_age_unless_they_are_met_and_leave_when_no_run_met_them_for_long() {
-        let met = [true, false, false, true].map(AtomicBool::new);
-        let old = vec![entry(1, 1, 7), entry(2, 2, 7), entry(3, 3, OLDEST), entry(4, 4, OLDEST)];
-        let ages: Vec<_> = aged(old, &met).iter().map(|entry| (entry.key.0[0], entry.age)).collect();
-        assert_eq!(ages, [(1, 0), (2, 8), (4, 0)]);
-    }
 }

@@ -1,31 +1,38 @@
-//! The file of the cache. It is read whole. A new cache is written to a temporary file and renamed over the old one, so
-//! that a killed run leaves the old cache intact.
+//! The file of the cache. Its entries stay in the file (`stored`); the changes of a run are kept beside it (`changes`).
+//! A new cache is written to a temporary file and renamed over the old one, so that a killed run leaves the old cache
+//! intact.
 //!
 //! Only a cache is ever replaced. Anything else at the path, such as a text file or a device, is refused before the run
 //! begins; the path is checked again before the rename.
 
-use super::entry::{Entry, LENGTH};
+mod changes;
+mod layout;
+mod merge;
+mod section;
+mod stored;
+
+pub(super) use changes::Changes;
+pub(super) use section::SectionReader;
+pub(super) use stored::Stored;
+
+use self::layout::{COMMON, HEADER, MAGIC, ZEROS};
+use self::section::BUFFER;
+use super::entry::Change;
 use crate::error::{Error, Result};
+use crate::fs::pread::write_all;
+use crate::fs::spill::Spill;
 use crate::fs::status::Status;
 use crate::monitor::CacheFault;
 use crate::tree::writer::{self, TempFile, Version};
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
 use std::fs::{self, File};
-use std::io::{self, BufReader, BufWriter, Read as _, Write as _};
-use std::ops::Range;
-use std::os::fd::AsFd as _;
+use std::io::{self, BufWriter, Seek as _, SeekFrom, Write};
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
-const MAGIC: [u8; 16] = *b"pleach dedupe\n\0\0";
-const VERSION: u32 = 1;
-const HEADER: usize = 32;
-/// Bytes of the header that are zero in every cache, because versions will not need them. A text that begins like a
-/// cache has no zeros there.
-const ZEROS: Range<usize> = 18..24;
-const CHECKSUM: usize = 32;
 /// The beginning of temporary names.
 const TEMPORARY: &str = ".pleach-dedupe.";
 
@@ -38,18 +45,29 @@ pub(super) struct CacheFile {
 }
 
 /// The content of a cache file.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) enum Content {
     /// There is no file.
     Absent,
     /// The file is a cache but cannot be used, for this reason.
     Unusable(CacheFault),
-    /// Sorted by their keys.
-    Entries(Vec<Entry>),
+    /// Its verified content.
+    Verified(Stored),
+}
+
+/// The block index of the next cache.
+#[cfg_attr(not(test), expect(dead_code, reason = "the stage of ranges will use the other variants"))]
+pub(super) enum BlockIndex<'a> {
+    /// That of the old cache, copied without being understood.
+    Unchanged,
+    /// None.
+    None,
+    /// The bytes that this function writes.
+    Written(&'a mut dyn FnMut(&mut dyn Write) -> io::Result<()>),
 }
 
 impl CacheFile {
-    /// Reads the cache at a path.
+    /// Opens and verifies the cache at a path.
     ///
     /// # Errors
     /// If the file at the path is not a cache of this user, or cannot be read.
@@ -58,7 +76,11 @@ impl CacheFile {
             return Ok((CacheFile { path, inode: None }, Content::Absent));
         };
         let content = match status.mode & 0o022 {
-            0 => read(file, status.size).unwrap_or_else(|error| Content::Unusable(reason(&error))),
+            0 => match Stored::open(file, status.size) {
+                Ok(Ok(stored)) => Content::Verified(stored),
+                Ok(Err(fault)) => Content::Unusable(fault),
+                Err(error) => Content::Unusable(reason(&error)),
+            },
             _ => Content::Unusable(CacheFault::WritableByOthers),
         };
         Ok((CacheFile { path, inode: Some((status.dev, status.ino)) }, content))
@@ -74,28 +96,40 @@ impl CacheFile {
         self.inode
     }
 
-    /// Replaces the cache by one with these entries. If both lists have a key, the new entry is kept.
+    /// Makes an unnamed file in its directory, or else in the directory for temporary files.
+    pub(super) fn spill(&self) -> io::Result<OwnedFd> {
+        let beside = self.directory().and_then(|dir| Ok(Spill::into(Some(dir)).file()?));
+        beside.or_else(|_| Ok(Spill::into(None).file()?))
+    }
+
+    /// Replaces the cache by one with the old entries and these changes.
     ///
     /// # Errors
-    /// If the cache cannot be written, or something else is at the path by now.
-    pub(super) fn replace(&self, old: &[Entry], new: &[Entry]) -> Result<()> {
+    /// If the cache cannot be written, the old one has changed since it was verified, or something else is at the path
+    /// by now.
+    pub(super) fn replace(&self, old: Option<&Stored>, changes: Changes, index: BlockIndex<'_>) -> Result<()> {
         let failed =
             |cause: io::Error| Error::io("write the cache", &self.path, cause).hint("the next run is slower for it");
-        let parent = self.path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(parent).map_err(failed)?;
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let dir = rustix::fs::open(parent, flags, Mode::empty()).map_err(|errno| failed(errno.into()))?;
+        let dir = self.directory().map_err(failed)?;
         // Leftovers of killed runs; nothing depends on them.
         let _ = writer::clear(dir.as_fd(), TEMPORARY);
         let replaces = find(&self.path)?.map(|(_, status)| Version::of(&status));
         let aside = TempFile::make(dir.as_fd(), TEMPORARY, replaces).map_err(|errno| failed(errno.into()))?;
         let file = File::from(aside.as_fd().try_clone_to_owned().map_err(failed)?);
-        write(&file, old, new).map_err(failed)?;
+        write(&file, old, changes, index).map_err(failed)?;
         let name = self.path.file_name().unwrap_or_default();
         aside.put(name.as_bytes()).map(|_| ()).map_err(|errno| match errno {
             Errno::EXIST | Errno::STALE => failed(io::Error::other("another run has just written it")),
             errno => failed(errno.into()),
         })
+    }
+
+    /// Its directory, which is made if it is missing.
+    fn directory(&self) -> io::Result<OwnedFd> {
+        let parent = self.path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(parent)?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        Ok(rustix::fs::open(parent, flags, Mode::empty())?)
     }
 }
 
@@ -120,7 +154,7 @@ fn find(path: &Path) -> Result<Option<(File, Status)>> {
     if status.file_type() != FileType::RegularFile {
         return Err(not_a_cache(path, "it is not a regular file"));
     }
-    let mut header = [0; HEADER];
+    let mut header = [0; COMMON];
     let length = crate::fs::pread::read_full(&file, &mut header, 0).map_err(failed)?;
     if length < MAGIC.len() || header[..MAGIC.len()] != MAGIC || header[ZEROS] != [0; ZEROS.end - ZEROS.start] {
         return Err(not_a_cache(path, "it is not a cache of pleach"));
@@ -138,78 +172,63 @@ fn not_a_cache(path: &Path, why: &str) -> Error {
 fn reason(error: &io::Error) -> CacheFault {
     match error.kind() {
         io::ErrorKind::UnexpectedEof => CacheFault::Truncated,
+        io::ErrorKind::InvalidData => CacheFault::Damaged,
         _ => CacheFault::Unreadable { cause: crate::util::text::cause(error) },
     }
 }
 
-fn read(file: File, size: u64) -> io::Result<Content> {
-    let unusable = |fault| Ok(Content::Unusable(fault));
-    let mut reader = BufReader::with_capacity(1 << 20, file);
-    let mut header = [0; HEADER];
-    reader.read_exact(&mut header)?;
-    if header[16..20] != VERSION.to_le_bytes() {
-        return unusable(CacheFault::OtherVersion);
-    }
-    let count = header[24..].first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
-    let expected = count.checked_mul(LENGTH as u64).and_then(|bytes| bytes.checked_add((HEADER + CHECKSUM) as u64));
-    if expected != Some(size) {
-        return unusable(CacheFault::Truncated);
-    }
-    let mut hasher = blake3::Hasher::new();
-    hasher.update(&header);
-    // A sparse file may claim any size, so memory is allocated only as entries are read.
-    let mut entries: Vec<Entry> = Vec::new();
-    let mut bytes = [0; LENGTH];
-    for _ in 0..count {
-        reader.read_exact(&mut bytes)?;
-        hasher.update(&bytes);
-        let entry = Entry::from_bytes(&bytes);
-        // Checked for each entry: of a forged file no more than its first entries are kept in memory.
-        if entries.last().is_some_and(|last| last.key >= entry.key) {
-            return unusable(CacheFault::Damaged);
-        }
-        entries.push(entry);
-    }
-    let mut checksum = [0; CHECKSUM];
-    reader.read_exact(&mut checksum)?;
-    if hasher.finalize() != checksum { unusable(CacheFault::Damaged) } else { Ok(Content::Entries(entries)) }
-}
-
 /// Writes a whole cache to an empty file and syncs it.
-fn write(file: &File, old: &[Entry], new: &[Entry]) -> io::Result<()> {
-    let count = merged(old, new).count() as u64;
-    let mut hasher = blake3::Hasher::new();
-    let mut writer = BufWriter::with_capacity(1 << 20, file);
-    let mut put = |bytes: &[u8]| {
-        hasher.update(bytes);
-        writer.write_all(bytes)
-    };
-    put(&MAGIC)?;
-    put(&VERSION.to_le_bytes())?;
-    put(&[0; 4])?;
-    put(&count.to_le_bytes())?;
-    for entry in merged(old, new) {
-        put(&entry.to_bytes())?;
+fn write(mut file: &File, old: Option<&Stored>, changes: Changes, index: BlockIndex<'_>) -> io::Result<()> {
+    // Only the files that the last such run moved are witnesses.
+    let forget_moved = changes.has_moved();
+    let mut lists = changes.into_lists()?;
+    if let Some(old) = old {
+        lists.insert(0, Box::new(old.aged(forget_moved).map(|entry| entry.map(Change::Set))));
     }
-    writer.write_all(hasher.finalize().as_bytes())?;
-    writer.into_inner().map_err(|error| error.into_error())?.sync_all()
+    file.seek(SeekFrom::Start(HEADER as u64))?;
+    let mut entries = Hashing::to(BufWriter::with_capacity(BUFFER, file));
+    let mut count = 0;
+    for entry in merge::merge(lists) {
+        entries.write_all(&entry?.to_bytes())?;
+        count += 1;
+    }
+    let mut written = Hashing::to(entries.inner);
+    match (index, old) {
+        (BlockIndex::Written(write), _) => write(&mut written)?,
+        (BlockIndex::Unchanged, Some(old)) => _ = io::copy(&mut old.index(), &mut written)?,
+        (BlockIndex::Unchanged, None) | (BlockIndex::None, _) => {}
+    }
+    let header = layout::header(count, &entries.hasher, written.length, &written.hasher);
+    written.inner.into_inner().map_err(|error| error.into_error())?;
+    // Last: before, it was no cache.
+    write_all(file, &header, 0)?;
+    file.sync_all()
 }
 
-/// Both lists merged, sorted; if both have a key, the new entry.
-fn merged<'a>(old: &'a [Entry], new: &'a [Entry]) -> impl Iterator<Item = Entry> + 'a {
-    let mut new = new.iter().copied().peekable();
-    let mut old = old.iter().copied().peekable();
-    std::iter::from_fn(move || match (old.peek(), new.peek()) {
-        (Some(a), Some(b)) if a.key < b.key => old.next(),
-        (Some(a), Some(b)) => {
-            if a.key == b.key {
-                old.next();
-            }
-            new.next()
-        }
-        (Some(_), None) => old.next(),
-        (None, _) => new.next(),
-    })
+/// Computes the checksum of the written bytes.
+struct Hashing<W> {
+    inner: W,
+    hasher: blake3::Hasher,
+    length: u64,
+}
+
+impl<W: Write> Hashing<W> {
+    fn to(inner: W) -> Self {
+        Hashing { inner, hasher: blake3::Hasher::new(), length: 0 }
+    }
+}
+
+impl<W: Write> Write for Hashing<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.inner.write(bytes)?;
+        self.hasher.update(&bytes[..written]);
+        self.length += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
 }
 
 #[cfg(test)]
@@ -218,78 +237,242 @@ mod mutations;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dedupe::entry::Key;
+    use crate::dedupe::entry::{Entry, Key, LENGTH};
     use crate::dedupe::facts::Facts;
+    use std::io::Read as _;
+    use std::num::NonZeroU64;
     use std::os::unix::fs::{PermissionsExt as _, symlink};
 
     fn entry(number: u8, layout: u64, age: u8) -> Entry {
         Entry { key: Key([number; 16]), facts: Facts { layout, ..Facts::default() }, age }
     }
 
-    fn replace(path: &Path, old: &[Entry], new: &[Entry]) -> Result<()> {
-        CacheFile { path: path.to_path_buf(), inode: None }.replace(old, new)
+    fn changes(entries: &[Entry]) -> Changes {
+        let mut changes = Changes::default();
+        entries.iter().for_each(|entry| changes.add(Change::Set(*entry), || unreachable!("they fit into memory")));
+        changes
     }
 
-    fn content(path: &Path) -> Content {
-        CacheFile::open(path.to_path_buf()).unwrap().1
+    fn at(path: &Path) -> CacheFile {
+        CacheFile { path: path.to_path_buf(), inode: None }
+    }
+
+    fn put(path: &Path, entries: &[Entry], index: &[u8]) -> Result<()> {
+        at(path).replace(None, changes(entries), BlockIndex::Written(&mut |writer| writer.write_all(index)))
+    }
+
+    fn stored(path: &Path) -> Stored {
+        match CacheFile::open(path.to_path_buf()).unwrap().1 {
+            Content::Verified(stored) => stored,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Entries and index.
+    fn parts(stored: &Stored) -> (Vec<Entry>, Vec<u8>) {
+        let mut index = Vec::new();
+        stored.index().read_to_end(&mut index).unwrap();
+        (stored.all().unwrap(), index)
+    }
+
+    fn fault(path: &Path) -> CacheFault {
+        match CacheFile::open(path.to_path_buf()).unwrap().1 {
+            Content::Unusable(fault) => fault,
+            other => panic!("{other:?}"),
+        }
     }
 
     #[test]
     fn a_cache_is_read_as_it_was_written_and_damage_is_noticed() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("sub/cache");
-        assert_eq!(content(&path), Content::Absent);
-        replace(&path, &[entry(1, 1, 0), entry(2, 2, 5)], &[entry(1, 7, 0), entry(3, 3, 0)]).unwrap();
-        let all = Content::Entries(vec![entry(1, 7, 0), entry(2, 2, 5), entry(3, 3, 0)]);
-        assert_eq!(content(&path), all);
+        assert!(matches!(CacheFile::open(path.clone()).unwrap().1, Content::Absent));
+        let entries = [entry(1, 7, 0), entry(2, 2, 5), entry(3, 3, 0)];
+        put(&path, &entries, b"an index").unwrap();
+        assert_eq!(parts(&stored(&path)), (entries.to_vec(), b"an index".to_vec()));
         let whole = fs::read(&path).unwrap();
-        for (at, fault) in [
+        assert_eq!(whole.len(), HEADER + 3 * LENGTH + 8);
+        for (at, expected) in [
             (17, CacheFault::OtherVersion),
-            (30, CacheFault::Truncated),
-            (40, CacheFault::Damaged),
+            (30, CacheFault::Damaged),
+            (50, CacheFault::Damaged),
+            (HEADER - 1, CacheFault::Damaged),
+            (HEADER + 40, CacheFault::Damaged),
             (whole.len() - 1, CacheFault::Damaged),
         ] {
             let mut bytes = whole.clone();
             bytes[at] ^= 1;
             fs::write(&path, bytes).unwrap();
-            assert_eq!(content(&path), Content::Unusable(fault), "{at}");
+            assert_eq!(fault(&path), expected, "{at}");
         }
-        for length in [MAGIC.len(), HEADER, HEADER + 5, whole.len() - 1] {
+        for length in [MAGIC.len(), COMMON, HEADER - 1, HEADER + 5, whole.len() - 1] {
             fs::write(&path, &whole[..length]).unwrap();
-            assert_eq!(content(&path), Content::Unusable(CacheFault::Truncated), "{length}");
+            assert_eq!(fault(&path), CacheFault::Truncated, "{length}");
         }
         let text = [&MAGIC[..], b" is how a cache begins, and this is a text about caches\n"].concat();
         fs::write(&path, &text).unwrap();
-        assert!(CacheFile::open(path.clone()).is_err() && replace(&path, &[], &[]).is_err());
+        assert!(CacheFile::open(path.clone()).is_err() && put(&path, &[], &[]).is_err());
         assert_eq!(fs::read(&path).unwrap(), text);
         fs::write(&path, &whole).unwrap();
-        replace(&path, &[], &[entry(1, 1, 0)]).unwrap();
-        assert_eq!(content(&path), Content::Entries(vec![entry(1, 1, 0)]));
+        put(&path, &[entry(1, 1, 0)], &[]).unwrap();
+        assert_eq!(parts(&stored(&path)), (vec![entry(1, 1, 0)], Vec::new()));
         fs::set_permissions(&path, fs::Permissions::from_mode(0o620)).unwrap();
-        assert_eq!(content(&path), Content::Unusable(CacheFault::WritableByOthers));
+        assert_eq!(fault(&path), CacheFault::WritableByOthers);
         assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1, "nothing is left beside it");
+    }
+
+    #[test]
+    fn the_next_cache_has_the_changes_and_older_entries_unless_no_run_met_them_for_long() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("cache");
+        put(&path, &[entry(1, 1, 7), entry(2, 2, 7), entry(3, 3, 30), entry(4, 4, 30), entry(5, 5, 1)], b"index")
+            .unwrap();
+        let old = stored(&path);
+        for number in [1, 4] {
+            old.set_met(old.find(&Key([number; 16])).unwrap().0);
+        }
+        at(&path).replace(Some(&old), changes(&[entry(5, 9, 0), entry(6, 6, 0)]), BlockIndex::Unchanged).unwrap();
+        let expected = [entry(1, 1, 0), entry(2, 2, 8), entry(4, 4, 0), entry(5, 9, 0), entry(6, 6, 0)];
+        assert_eq!(parts(&stored(&path)), (expected.to_vec(), b"index".to_vec()));
+        at(&path).replace(Some(&stored(&path)), changes(&[]), BlockIndex::None).unwrap();
+        assert_eq!(parts(&stored(&path)).1, b"");
+    }
+
+    #[test]
+    fn only_the_files_that_were_moved_last_are_witnesses() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("cache");
+        let moved = |number| {
+            let Entry { key, facts, age } = entry(number, 1, 0);
+            Entry { key, facts: Facts { moved: true, ..facts }, age }
+        };
+        put(&path, &[moved(1), entry(2, 2, 0)], &[]).unwrap();
+        let flags = |path: &Path| stored(path).all().unwrap().iter().map(|entry| entry.facts.moved).collect::<Vec<_>>();
+        at(&path).replace(Some(&stored(&path)), changes(&[entry(3, 3, 0)]), BlockIndex::None).unwrap();
+        assert_eq!(flags(&path), [true, false, false]);
+        let mut last = changes(&[]);
+        last.add(Change::Moved { key: Key([2; 16]), layout: 9, first: 8 }, || unreachable!());
+        at(&path).replace(Some(&stored(&path)), last, BlockIndex::None).unwrap();
+        assert_eq!(flags(&path), [false, true, false]);
+        let facts = stored(&path).find(&Key([2; 16])).unwrap().1.facts;
+        assert_eq!((facts.layout, facts.first), (9, 8));
+    }
+
+    #[test]
+    fn each_of_many_entries_is_found_and_no_other_with_little_memory() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("cache");
+        let key = |number: u32| Key(u128::to_be_bytes(u128::from(number) << 96));
+        for count in [0, 1, 63, 64, 65, 128, 10_000] {
+            let entry = |number| Entry { key: key(2 * number + 1), ..entry(0, u64::from(number) + 1, 0) };
+            put(&path, &(0..count).map(entry).collect::<Vec<_>>(), &[]).unwrap();
+            let stored = stored(&path);
+            for number in 0..count {
+                let expected = (u64::from(number), entry(number));
+                assert_eq!(stored.find(&key(2 * number + 1)), Some(expected), "{number} of {count}");
+                assert_eq!(stored.find(&key(2 * number)), None, "{number} of {count}");
+            }
+            assert_eq!(stored.find(&key(2 * count)), None);
+            assert!(stored.memory() <= 64 + count as usize, "{}", stored.memory());
+        }
+    }
+
+    #[test]
+    fn a_cache_that_is_cut_or_changed_after_it_was_verified_is_not_copied() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("cache");
+        let entries: Vec<_> = (0..200).map(|number| entry(number, 1, 0)).collect();
+        for harm in ["an entry", "the index", "cut"] {
+            let _ = fs::remove_file(&path);
+            put(&path, &entries, b"index").unwrap();
+            let old = stored(&path);
+            let mut bytes = fs::read(&path).unwrap();
+            match harm {
+                "an entry" => bytes[HEADER + 150 * LENGTH + 40] ^= 1,
+                "the index" => *bytes.last_mut().unwrap() ^= 1,
+                _ => bytes.truncate(HEADER + 100 * LENGTH),
+            }
+            fs::write(&path, &bytes).unwrap();
+            assert_eq!(old.find(&Key([150; 16])).is_some(), harm != "cut");
+            at(&path).replace(Some(&old), changes(&[entry(7, 7, 0)]), BlockIndex::Unchanged).unwrap_err();
+            assert_eq!(fs::read(&path).unwrap(), bytes, "{harm}: the file is as it was");
+            assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "nothing is left beside it");
+        }
+    }
+
+    #[test]
+    fn an_index_that_cannot_be_written_leaves_the_old_cache() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("cache");
+        put(&path, &[entry(1, 1, 0)], b"index").unwrap();
+        let old = stored(&path);
+        let mut write = |writer: &mut dyn Write| writer.write_all(b"half").and(Err(io::Error::other("no more")));
+        at(&path).replace(Some(&old), changes(&[]), BlockIndex::Written(&mut write)).unwrap_err();
+        assert_eq!(parts(&stored(&path)), (vec![entry(1, 1, 0)], b"index".to_vec()));
+    }
+
+    /// This sample is never edited: caches of this version exist.
+    #[test]
+    fn a_cache_of_the_first_version_is_read_and_damage_to_it_is_noticed() {
+        const SAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/samples/dedupe-cache-1");
+        let (dir, whole) = (tempfile::tempdir().unwrap(), fs::read(SAMPLE).unwrap());
+        let path = dir.path().join("cache");
+        fs::write(&path, &whole).unwrap();
+        let number = NonZeroU64::new;
+        let facts = Facts {
+            layout: 0x0102_0304_0506_0708,
+            first: 1 << 20,
+            sample: number(11),
+            full: number(12),
+            compared: number(13),
+            extents: 3,
+            was_equal: true,
+            shared: true,
+            encoded: true,
+            nocow: true,
+            fixed: true,
+            moved: true,
+            ..Facts::default()
+        };
+        let inline = Facts { inline: true, ..Facts::default() };
+        let of = |number: u8| match number % 3 {
+            0 => Entry { key: Key([number * 2; 16]), facts, age: number % 30 },
+            1 => Entry { key: Key([number * 2; 16]), facts: inline, age: 0 },
+            _ => entry(number * 2, u64::from(number) << 33, 30),
+        };
+        let old = stored(&path);
+        assert_eq!(parts(&old), ((0..100).map(of).collect(), Vec::new()));
+        assert_eq!(old.find(&Key([198; 16])), Some((99, of(99))));
+        at(&path).replace(Some(&old), changes(&[]), BlockIndex::Unchanged).unwrap();
+        assert_eq!(stored(&path).all().unwrap().len(), 67, "those that no run has met for long are dropped");
+        for at in (20..whole.len()).step_by(41) {
+            let mut bytes = whole.clone();
+            bytes[at] ^= 1;
+            fs::write(&path, bytes).unwrap();
+            assert!(!matches!(CacheFile::open(path.clone()), Ok((_, Content::Verified(_)))), "{at}");
+        }
+        for length in (COMMON..whole.len()).step_by(101) {
+            fs::write(&path, &whole[..length]).unwrap();
+            assert_eq!(fault(&path), CacheFault::Truncated, "{length}");
+        }
     }
 
     #[test]
     fn a_sparse_file_with_a_forged_count_takes_no_memory() {
         let dir = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
         let path = dir.path().join("cache");
-        let count = 1_u64 << 33;
-        let mut bytes = MAGIC.to_vec();
-        bytes.extend(VERSION.to_le_bytes());
-        bytes.extend([0; 4]);
-        bytes.extend(count.to_le_bytes());
-        fs::write(&path, bytes).unwrap();
-        let size = count * LENGTH as u64 + (HEADER + CHECKSUM) as u64;
+        let (count, empty) = (1_u64 << 33, blake3::Hasher::new());
+        fs::write(&path, layout::header(count, &empty, 0, &empty)).unwrap();
+        let size = count * LENGTH as u64 + HEADER as u64;
         File::options().write(true).open(&path).unwrap().set_len(size).unwrap();
-        assert_eq!(content(&path), Content::Unusable(CacheFault::Damaged));
+        assert_eq!(fault(&path), CacheFault::Damaged);
     }
 
     #[test]
     fn nothing_but_a_cache_is_replaced() {
         let dir = tempfile::tempdir().unwrap();
         let at = |name: &str| dir.path().join(name);
-        replace(&at("cache"), &[], &[entry(1, 1, 0)]).unwrap();
+        put(&at("cache"), &[entry(1, 1, 0)], &[]).unwrap();
         fs::write(at("text"), "a text").unwrap();
         fs::write(at("empty"), "").unwrap();
         fs::create_dir(at("directory")).unwrap();
@@ -297,11 +480,11 @@ mod tests {
         rustix::fs::mknodat(rustix::fs::CWD, at("pipe"), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
         for name in ["text", "empty", "directory", "link", "pipe", "cache/", ".."] {
             assert!(CacheFile::open(at(name)).is_err(), "{name}");
-            assert!(replace(&at(name), &[], &[]).is_err(), "{name}");
+            assert!(put(&at(name), &[], &[]).is_err(), "{name}");
         }
         assert_eq!(fs::read(at("text")).unwrap(), b"a text");
         assert_eq!(fs::read_link(at("link")).unwrap(), Path::new("cache"));
-        assert_eq!(content(&at("cache")), Content::Entries(vec![entry(1, 1, 0)]));
+        assert_eq!(stored(&at("cache")).all().unwrap(), [entry(1, 1, 0)]);
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 6);
     }
 }

@@ -7,6 +7,9 @@ use std::num::NonZeroU64;
 /// The length of an entry in bytes.
 pub(super) const LENGTH: usize = 64;
 
+/// The bytes of an entry. They begin with its key.
+pub(super) type Encoded = [u8; LENGTH];
+
 /// The identity of a file and of its present version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Key(pub(super) [u8; 16]);
@@ -30,6 +33,11 @@ impl Key {
         let mut key = [0; 16];
         hasher.finalize_xof().fill(&mut key);
         Key(key)
+    }
+
+    /// The key of an entry.
+    pub(super) fn of_encoded(bytes: &Encoded) -> Key {
+        Key(bytes.first_chunk().copied().unwrap_or_default())
     }
 
     /// The short form by which one entry refers to another.
@@ -56,9 +64,11 @@ const WAS_EQUAL: u8 = 8;
 const FIXED: u8 = 16;
 const INLINE: u8 = 32;
 const MOVED: u8 = 64;
+/// Only in records of changes, never in a cache.
+const PLACE_ONLY: u8 = 128;
 
 impl Entry {
-    pub(super) fn to_bytes(self) -> [u8; LENGTH] {
+    pub(super) fn to_bytes(self) -> Encoded {
         let Entry { key, facts, age } = self;
         let mut bytes = [0; LENGTH];
         bytes[..16].copy_from_slice(&key.0);
@@ -82,10 +92,8 @@ impl Entry {
         bytes
     }
 
-    pub(super) fn from_bytes(bytes: &[u8; LENGTH]) -> Entry {
+    pub(super) fn from_bytes(bytes: &Encoded) -> Entry {
         let number = |at: usize| bytes[at..].first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
-        let mut key = [0; 16];
-        key.copy_from_slice(&bytes[..16]);
         let has = |flag: u8| bytes[60] & flag != 0;
         let facts = Facts {
             layout: number(16),
@@ -103,7 +111,75 @@ impl Entry {
             moved: has(MOVED),
             ..Facts::default()
         };
-        Entry { key: Key(key), facts, age: bytes[61] }
+        Entry { key: Key::of_encoded(bytes), facts, age: bytes[61] }
+    }
+}
+
+/// A change of the cache by a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Change {
+    /// A new entry, or one with newer facts.
+    Set(Entry),
+    /// A file got other extents. The other facts about it are those of the last entry with its key; without one there
+    /// is no change.
+    Moved {
+        /// The key of the file.
+        key: Key,
+        /// Its new layout; 0: not known.
+        layout: u64,
+        /// Where it begins.
+        first: u64,
+    },
+}
+
+impl Change {
+    pub(super) fn to_bytes(self) -> Encoded {
+        match self {
+            Change::Set(entry) => entry.to_bytes(),
+            Change::Moved { key, layout, first } => {
+                let facts = Facts { layout, first, ..Facts::default() };
+                let mut bytes = Entry { key, facts, age: 0 }.to_bytes();
+                bytes[60] = PLACE_ONLY;
+                bytes
+            }
+        }
+    }
+
+    pub(super) fn from_bytes(bytes: &Encoded) -> Change {
+        let entry = Entry::from_bytes(bytes);
+        if bytes[60] & PLACE_ONLY == 0 {
+            return Change::Set(entry);
+        }
+        Change::Moved { key: entry.key, layout: entry.facts.layout, first: entry.facts.first }
+    }
+
+    /// The key of the file.
+    pub(super) fn key(&self) -> Key {
+        match self {
+            Change::Set(entry) => entry.key,
+            Change::Moved { key, .. } => *key,
+        }
+    }
+
+    /// This change after another one with its key, as one change.
+    pub(super) fn after(self, earlier: Change) -> Change {
+        match earlier {
+            Change::Set(entry) => self.apply(Some(entry)).map_or(self, Change::Set),
+            Change::Moved { .. } => self,
+        }
+    }
+
+    /// Applies it to the last entry with its key.
+    pub(super) fn apply(self, last: Option<Entry>) -> Option<Entry> {
+        match self {
+            Change::Set(entry) => Some(entry),
+            // Only the place, not the number of extents: a file that shares ranges with others is no worse a source for
+            // having more extents.
+            Change::Moved { layout, first, .. } => last.map(|mut entry| {
+                (entry.facts.layout, entry.facts.first, entry.facts.moved) = (layout, first, true);
+                Entry { age: 0, ..entry }
+            }),
+        }
     }
 }
 
@@ -127,6 +203,9 @@ mod tests {
             };
             let entry = Entry { key: Key(key), facts, age };
             prop_assert_eq!(Entry::from_bytes(&entry.to_bytes()), entry);
+            for change in [Change::Set(entry), Change::Moved { key: entry.key, layout, first }] {
+                prop_assert_eq!(Change::from_bytes(&change.to_bytes()), change);
+            }
         }
     }
 }

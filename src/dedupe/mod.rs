@@ -40,6 +40,7 @@ use crate::error::{Error, Result};
 use crate::monitor::{Event, Monitor};
 use account::Account;
 use cache::Cache;
+use cache_file::BlockIndex;
 use candidates::Candidates;
 use run::Run;
 use std::collections::HashSet;
@@ -98,7 +99,7 @@ pub fn dedupe(paths: &[PathBuf], options: &Options, monitor: &dyn Monitor) -> Re
     if !options.dry_run {
         gathered.disks.sync()?;
         cache.keep_sessions(catalogue.volumes());
-        if let Err(error) = cache.save() {
+        if let Err(error) = cache.save(BlockIndex::Unchanged) {
             monitor.event(Event::CacheFailed(&error));
         }
     }

@@ -8,6 +8,7 @@ use super::skip::{Skip, Skips};
 use crate::error::{Error, Result};
 use crate::extents::address_space::SpaceId;
 use crate::monitor::{Event, Monitor};
+use crate::util::bits::Bits;
 use crate::util::mutex::lock;
 use rustix::io::Errno;
 use std::collections::HashSet;
@@ -39,13 +40,15 @@ pub(crate) struct Run<'a> {
     pub threads: Option<usize>,
     out_of_time: AtomicBool,
     /// Files that share all their data with another file in scope.
-    settled: Vec<AtomicU64>,
+    settled: Bits,
     /// Files that represented others, with all of their data shared, when the run began.
-    standing: Vec<AtomicU64>,
+    standing: Bits,
     /// Files with inline data, which lies beside the metadata.
-    inline: Vec<AtomicU64>,
+    inline: Bits,
     /// Files that got other extents for some ranges.
-    moved: Vec<AtomicU64>,
+    moved: Bits,
+    /// Files that the cache of the next run will know.
+    kept: Bits,
     /// Filesystems that turned out not to share extents.
     unsupported: Mutex<HashSet<u16>>,
 }
@@ -76,22 +79,6 @@ pub(crate) fn add(counter: &AtomicU64, number: u64) {
     counter.fetch_add(number, Ordering::Relaxed);
 }
 
-/// A bit for each file, none of them set.
-fn bits(files: usize) -> Vec<AtomicU64> {
-    (0..files.div_ceil(64)).map(|_| AtomicU64::new(0)).collect()
-}
-
-fn set_bit(bits: &[AtomicU64], file: FileId) {
-    if let Some(word) = bits.get(file.0 as usize / 64) {
-        word.fetch_or(1 << (file.0 % 64), Ordering::Relaxed);
-    }
-}
-
-fn has_bit(bits: &[AtomicU64], file: FileId) -> bool {
-    let word = bits.get(file.0 as usize / 64);
-    word.is_some_and(|word| word.load(Ordering::Relaxed) & 1 << (file.0 % 64) != 0)
-}
-
 impl<'a> Run<'a> {
     /// A run over these files.
     pub(crate) fn new(catalogue: &'a Catalogue, dry_run: bool, monitor: &'a dyn Monitor) -> Result<Self> {
@@ -112,10 +99,11 @@ impl<'a> Run<'a> {
             dry_run,
             threads: None,
             out_of_time: AtomicBool::new(false),
-            settled: bits(catalogue.len()),
-            standing: bits(catalogue.len()),
-            inline: bits(catalogue.len()),
-            moved: bits(catalogue.len()),
+            settled: Bits::new(catalogue.len()),
+            standing: Bits::new(catalogue.len()),
+            inline: Bits::new(catalogue.len()),
+            moved: Bits::new(catalogue.len()),
+            kept: Bits::new(catalogue.len()),
             unsupported: Mutex::default(),
         })
     }
@@ -150,42 +138,52 @@ impl<'a> Run<'a> {
 
     /// Marks a file that shares all its data with another file in scope, which represents it from now on.
     pub(crate) fn settle(&self, file: FileId) {
-        set_bit(&self.settled, file);
+        self.settled.set(file.0 as usize);
     }
 
     /// Whether another file in scope represents this one.
     pub(crate) fn is_settled(&self, file: FileId) -> bool {
-        has_bit(&self.settled, file)
+        self.settled.has(file.0 as usize)
     }
 
     /// Marks a file that represents others: they already share all of its data.
     pub(crate) fn set_standing(&self, file: FileId) {
-        set_bit(&self.standing, file);
+        self.standing.set(file.0 as usize);
     }
 
     /// Whether others in scope shared all of this file's data before the run.
     pub(crate) fn is_standing(&self, file: FileId) -> bool {
-        has_bit(&self.standing, file)
+        self.standing.has(file.0 as usize)
     }
 
     /// Marks a file with inline data, which lies beside the metadata.
     pub(crate) fn set_inline(&self, file: FileId) {
-        set_bit(&self.inline, file);
+        self.inline.set(file.0 as usize);
     }
 
     /// Whether the first stage found the file's data beside the metadata.
     pub(crate) fn is_inline(&self, file: FileId) -> bool {
-        has_bit(&self.inline, file)
+        self.inline.has(file.0 as usize)
     }
 
     /// Marks a file that got other extents for some ranges.
     pub(crate) fn set_moved(&self, file: FileId) {
-        set_bit(&self.moved, file);
+        self.moved.set(file.0 as usize);
     }
 
     /// The files that got other extents for some ranges.
     pub(crate) fn moved(&self) -> impl Iterator<Item = FileId> {
-        self.catalogue.ids().filter(|file| has_bit(&self.moved, *file))
+        self.catalogue.ids().filter(|file| self.moved.has(file.0 as usize))
+    }
+
+    /// Marks a file that the cache of the next run will know.
+    pub(crate) fn set_kept(&self, file: FileId) {
+        self.kept.set(file.0 as usize);
+    }
+
+    /// Whether the cache of the next run will know this file.
+    pub(crate) fn is_kept(&self, file: FileId) -> bool {
+        self.kept.has(file.0 as usize)
     }
 
     /// The files of at least this size that no other file represents: the input of the stage of ranges.

@@ -1,6 +1,7 @@
 //! Helpers that do not depend on files or filesystems: text for people, threads, locks,
 //! digests, child processes.
 
+pub(crate) mod bits;
 pub(crate) mod digest;
 pub(crate) mod mutex;
 pub(crate) mod parallel;

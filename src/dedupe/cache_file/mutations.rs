@@ -1,7 +1,9 @@
 //! Damaged caches: thousands of mutations of a valid one, the same in each run of this test.
 
+use super::layout::{VERSION, header};
+use super::section::CHECKSUM;
 use super::*;
-use crate::dedupe::entry::Key;
+use crate::dedupe::entry::{Entry, Key, LENGTH};
 use crate::dedupe::facts::Facts;
 use std::collections::HashSet;
 
@@ -42,8 +44,8 @@ fn mutate(bytes: &mut Vec<u8>, random: &mut Random) {
             bytes.extend(part);
         }
         5 => {
-            // The number of entries.
-            let (at, byte) = (24 + random.below(8), random.below(256) as u8);
+            // The number of entries, or the length of the index.
+            let (at, byte) = (24 + random.below(16), random.below(256) as u8);
             if let Some(old) = bytes.get_mut(at) {
                 *old = byte;
             }
@@ -56,11 +58,21 @@ fn mutate(bytes: &mut Vec<u8>, random: &mut Random) {
     }
 }
 
-/// Gives a mutation the right checksum, as somebody who forges a cache would.
+/// Gives a mutation the right checksums, as somebody who forges a cache would.
 fn seal(bytes: &mut [u8]) {
-    if let Some(end) = bytes.len().checked_sub(CHECKSUM) {
-        let checksum = blake3::hash(&bytes[..end]);
-        bytes[end..].copy_from_slice(checksum.as_bytes());
+    let number = |at: usize| bytes.get(at..)?.first_chunk().map(|bytes| u64::from_le_bytes(*bytes));
+    let (Some(count), Some(index)) = (number(24), number(32)) else { return };
+    let entries = usize::try_from(count).ok().and_then(|count| count.checked_mul(LENGTH)).unwrap_or(usize::MAX);
+    let Some((head, body)) = bytes.split_at_mut_checked(HEADER) else { return };
+    let (mut one, mut other) = (blake3::Hasher::new(), blake3::Hasher::new());
+    let (first, second) = body.split_at(entries.min(body.len()));
+    (one.update(first), other.update(second));
+    let forged = header(count, &one, index, &other);
+    if head[..MAGIC.len()] == MAGIC && head[16..20] == VERSION.to_le_bytes() {
+        head[HEADER - 3 * CHECKSUM..].copy_from_slice(&forged[HEADER - 3 * CHECKSUM..]);
+        // Other bytes of the header may be forged too.
+        let own = blake3::hash(&head[..HEADER - CHECKSUM]);
+        head[HEADER - CHECKSUM..].copy_from_slice(own.as_bytes());
     }
 }
 
@@ -73,9 +85,12 @@ fn no_mutation_of_a_cache_is_believed_or_takes_more_memory_than_its_bytes() {
         Entry { key: Key([number * 5; 16]), facts, age: number }
     };
     let entries: Vec<_> = (0..40).map(entry).collect();
-    CacheFile { path: path.clone(), inode: None }.replace(&[], &entries).unwrap();
+    let mut changes = Changes::default();
+    entries.iter().for_each(|entry| changes.add(Change::Set(*entry), || unreachable!("they fit into memory")));
+    let index = BlockIndex::Written(&mut |writer| writer.write_all(&[7; 300]));
+    CacheFile { path: path.clone(), inode: None }.replace(None, changes, index).unwrap();
     let valid = fs::read(&path).unwrap();
-    assert_eq!(valid.len(), HEADER + entries.len() * LENGTH + CHECKSUM);
+    assert_eq!(valid.len(), HEADER + entries.len() * LENGTH + 300);
     let mut random = Random(0x00c0_ffee);
     let mut outcomes = HashSet::new();
     for number in 0..MUTATIONS {
@@ -93,15 +108,18 @@ fn no_mutation_of_a_cache_is_believed_or_takes_more_memory_than_its_bytes() {
                 assert_ne!(mark(&bytes), mark(&valid), "mutation {number}");
                 outcomes.insert("no cache");
             }
-            Ok((_, Content::Entries(found))) => {
+            Ok((_, Content::Verified(stored))) => {
                 assert!(is_forged || bytes == valid, "mutation {number} is believed");
-                assert!(found.len() * LENGTH <= bytes.len() && found.capacity() * LENGTH <= 4 * bytes.len());
+                let found = stored.all().unwrap();
+                assert!(found.len() * LENGTH <= bytes.len() && stored.memory() <= 128);
                 assert!(found.windows(2).all(|two| two[0].key < two[1].key), "mutation {number}");
-                outcomes.insert("entries");
+                assert!(found.iter().all(|entry| stored.find(&entry.key).is_some_and(|(_, it)| it == *entry)));
+                assert!(stored.index().left() <= bytes.len() as u64);
+                outcomes.insert(if is_forged && bytes != valid { "forged" } else { "valid" });
             }
             Ok((_, Content::Unusable(_))) => _ = outcomes.insert("unusable"),
             Ok((_, Content::Absent)) => panic!("mutation {number} is not found"),
         }
     }
-    assert_eq!(outcomes.len(), 3, "{outcomes:?}");
+    assert_eq!(outcomes.len(), 4, "{outcomes:?}");
 }
