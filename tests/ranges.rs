@@ -39,6 +39,7 @@ macro_rules! on_own_filesystems {
     };
 }
 
+mod kept;
 mod plan;
 
 fn run(kind: Kind, test: &str, mebibytes: u64, body: fn(&mut Own)) {

@@ -34,6 +34,13 @@ impl Index {
         Index { slots: vec![[0; 2]; slots as usize], used: 0, modulus }
     }
 
+    /// The same empty table for a larger N, a multiple of some N of an earlier table: whatever it stores, the earlier
+    /// table stored too.
+    pub(crate) fn with_modulus(self, modulus: u64) -> Index {
+        debug_assert!(self.used == 0, "the stored hashes are of another N");
+        Index { modulus: modulus.max(1), ..self }
+    }
+
     /// N: on average one of N blocks is stored.
     pub(crate) fn modulus(&self) -> u64 {
         self.modulus
@@ -46,20 +53,28 @@ impl Index {
 
     /// Where a block with this hash was seen.
     pub(crate) fn find(&self, hash: u64) -> Option<Place> {
-        let slot = self.slots[self.slot_of(hash)];
-        (slot[1] != 0).then(|| Place { file: (slot[1] >> 32) as u32 - 1, block: slot[1] as u32 })
+        place_in(self.slots[self.slot_of(hash)])
     }
 
-    /// Stores where a block with this hash was seen and replaces an earlier place. A full table accepts no new hash.
-    pub(crate) fn put(&mut self, hash: u64, place: Place) {
+    /// Stores where a block with this hash was seen and replaces an earlier place, which is returned. A full table
+    /// accepts no new hash.
+    pub(crate) fn put(&mut self, hash: u64, place: Place) -> Option<Place> {
         let at = self.slot_of(hash);
-        if self.slots[at][1] == 0 {
+        let earlier = place_in(self.slots[at]);
+        if earlier.is_none() {
             if self.used as u64 >= Self::limit_of(self.slots.len() as u64) {
-                return;
+                return None;
             }
             self.used += 1;
         }
         self.slots[at] = [hash, (u64::from(place.file) + 1) << 32 | u64::from(place.block)];
+        earlier
+    }
+
+    /// All stored hashes with their places, nearly in the order of the hashes. Another table takes them up faster in
+    /// this order than in any other.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = (u64, Place)> {
+        self.slots.iter().filter_map(|slot| Some((slot[0], place_in(*slot)?)))
     }
 
     fn limit_of(slots: u64) -> u64 {
@@ -74,6 +89,11 @@ impl Index {
         }
         at
     }
+}
+
+/// The place in a slot, unless the slot is free.
+fn place_in(slot: [u64; 2]) -> Option<Place> {
+    (slot[1] != 0).then(|| Place { file: (slot[1] >> 32) as u32 - 1, block: slot[1] as u32 })
 }
 
 #[cfg(test)]
@@ -109,9 +129,10 @@ mod tests {
             let mut model = HashMap::new();
             for (hash, block, file) in puts {
                 let hash = hash << 58 | hash;
-                index.put(hash, Place { file, block });
-                model.insert(hash, Place { file, block });
+                let earlier = index.put(hash, Place { file, block });
+                prop_assert_eq!(earlier, model.insert(hash, Place { file, block }));
             }
+            prop_assert_eq!(&index.entries().collect::<HashMap<_, _>>(), &model);
             for hash in 0..50_u64 {
                 let hash = hash << 58 | hash;
                 prop_assert_eq!(index.find(hash), model.get(&hash).copied());

@@ -1,15 +1,16 @@
-//! The results of a run, kept for the next run: 64 bytes for each candidate, and a block index. Neither is in memory. The
-//! file is in `cache_file`, the layout in `docs/dedupe.md`.
+//! The results of a run, kept for the next run: 64 bytes for each candidate, and the block indexes. None of it is in
+//! memory. The file is in `cache_file`, the layout in `docs/dedupe.md`.
 //!
 //! An entry's key is a hash of filesystem, subvolume, inode, size, mtime and ctime, so a file that was written to has
 //! another key. A file as young as the beginning of the run is not kept, since a later change could have the same
 //! timestamp. A damaged cache, or one of another version, is built anew. A filesystem may be set back to an older
 //! image; `witness` notices that.
 
-use super::cache_file::{BlockIndex, CacheFile, Changes, Content, SectionReader, Stored};
+use super::cache_file::{BlockIndex, CacheFile, Changes, Content, Stored};
 use super::catalogue::{Catalogue, FileId, Volume};
 use super::entry::{Change, Entry, Key};
 use super::facts::{Facts, Member};
+use super::kept_blocks::store::{Opener, Store};
 use super::ranges;
 use super::run::{Run, add};
 use crate::error::Result;
@@ -17,6 +18,8 @@ use crate::extents::map::Map;
 use crate::fs::status::Time;
 use crate::monitor::CacheFault;
 use crate::util::mutex::{self, lock};
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::thread;
@@ -55,6 +58,11 @@ impl Cache {
     /// The path of its file.
     pub(super) fn path(&self) -> Option<&Path> {
         self.file.as_ref().map(CacheFile::path)
+    }
+
+    /// When the run began, as far as timestamps show it: younger files are not kept.
+    pub(super) fn begun(&self) -> Time {
+        self.begun
     }
 
     /// The inode of the cache file, which the run must not touch.
@@ -115,11 +123,14 @@ impl Cache {
         Member { file, identity: key.identity(), facts: facts.unwrap_or_default(), out: false }
     }
 
-    /// The block index that an earlier run kept. The reader knows its length, which may be 0. Its checksum was verified;
-    /// the reader fails if the file has changed since.
-    #[expect(dead_code, reason = "the stage of ranges will use it")]
-    pub(super) fn index(&self) -> Option<SectionReader> {
-        self.old.as_ref().map(Stored::index)
+    /// The block indexes that earlier runs kept. Their checksum was verified.
+    pub(super) fn blocks(&self) -> Store {
+        let Some(file) = self.file.clone() else { return Store::default() };
+        let old = self.old.as_ref().map(|old| {
+            let open = old.index();
+            Box::new(move || Box::new(open()) as Box<dyn Read>) as Opener
+        });
+        Store::open(old, Some(Box::new(move || file.spill().map(File::from))))
     }
 
     /// The entry with this key in the old cache.

@@ -12,7 +12,6 @@ mod section;
 mod stored;
 
 pub(super) use changes::Changes;
-pub(super) use section::SectionReader;
 pub(super) use stored::Stored;
 
 use self::layout::{COMMON, HEADER, MAGIC, ZEROS};
@@ -37,7 +36,7 @@ use std::path::{Path, PathBuf};
 const TEMPORARY: &str = ".pleach-dedupe.";
 
 /// Where a cache is, or will be.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct CacheFile {
     path: PathBuf,
     /// Device and inode.
@@ -56,12 +55,9 @@ pub(super) enum Content {
 }
 
 /// The block index of the next cache.
-#[cfg_attr(not(test), expect(dead_code, reason = "the stage of ranges will use the other variants"))]
 pub(super) enum BlockIndex<'a> {
     /// That of the old cache, copied without being understood.
     Unchanged,
-    /// None.
-    None,
     /// The bytes that this function writes.
     Written(&'a mut dyn FnMut(&mut dyn Write) -> io::Result<()>),
 }
@@ -195,8 +191,8 @@ fn write(mut file: &File, old: Option<&Stored>, changes: Changes, index: BlockIn
     let mut written = Hashing::to(entries.inner);
     match (index, old) {
         (BlockIndex::Written(write), _) => write(&mut written)?,
-        (BlockIndex::Unchanged, Some(old)) => _ = io::copy(&mut old.index(), &mut written)?,
-        (BlockIndex::Unchanged, None) | (BlockIndex::None, _) => {}
+        (BlockIndex::Unchanged, Some(old)) => _ = io::copy(&mut old.index()(), &mut written)?,
+        (BlockIndex::Unchanged, None) => {}
     }
     let header = layout::header(count, &entries.hasher, written.length, &written.hasher);
     written.inner.into_inner().map_err(|error| error.into_error())?;
@@ -271,7 +267,7 @@ mod tests {
     /// Entries and index.
     fn parts(stored: &Stored) -> (Vec<Entry>, Vec<u8>) {
         let mut index = Vec::new();
-        stored.index().read_to_end(&mut index).unwrap();
+        stored.index()().read_to_end(&mut index).unwrap();
         (stored.all().unwrap(), index)
     }
 
@@ -334,7 +330,7 @@ mod tests {
         at(&path).replace(Some(&old), changes(&[entry(5, 9, 0), entry(6, 6, 0)]), BlockIndex::Unchanged).unwrap();
         let expected = [entry(1, 1, 0), entry(2, 2, 8), entry(4, 4, 0), entry(5, 9, 0), entry(6, 6, 0)];
         assert_eq!(parts(&stored(&path)), (expected.to_vec(), b"index".to_vec()));
-        at(&path).replace(Some(&stored(&path)), changes(&[]), BlockIndex::None).unwrap();
+        at(&path).replace(Some(&stored(&path)), changes(&[]), BlockIndex::Written(&mut |_| Ok(()))).unwrap();
         assert_eq!(parts(&stored(&path)).1, b"");
     }
 
@@ -348,11 +344,13 @@ mod tests {
         };
         put(&path, &[moved(1), entry(2, 2, 0)], &[]).unwrap();
         let flags = |path: &Path| stored(path).all().unwrap().iter().map(|entry| entry.facts.moved).collect::<Vec<_>>();
-        at(&path).replace(Some(&stored(&path)), changes(&[entry(3, 3, 0)]), BlockIndex::None).unwrap();
+        at(&path)
+            .replace(Some(&stored(&path)), changes(&[entry(3, 3, 0)]), BlockIndex::Written(&mut |_| Ok(())))
+            .unwrap();
         assert_eq!(flags(&path), [true, false, false]);
         let mut last = changes(&[]);
         last.add(Change::Moved { key: Key([2; 16]), layout: 9, first: 8 }, || unreachable!());
-        at(&path).replace(Some(&stored(&path)), last, BlockIndex::None).unwrap();
+        at(&path).replace(Some(&stored(&path)), last, BlockIndex::Written(&mut |_| Ok(()))).unwrap();
         assert_eq!(flags(&path), [false, true, false]);
         let facts = stored(&path).find(&Key([2; 16])).unwrap().1.facts;
         assert_eq!((facts.layout, facts.first), (9, 8));

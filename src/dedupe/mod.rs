@@ -16,6 +16,7 @@ pub(crate) mod file;
 mod filesystems;
 mod gather;
 mod group;
+pub(crate) mod kept_blocks;
 mod options;
 mod planned;
 mod predict;
@@ -42,8 +43,10 @@ use account::Account;
 use cache::Cache;
 use cache_file::BlockIndex;
 use candidates::Candidates;
+use kept_blocks::store::Store;
 use run::Run;
 use std::collections::HashSet;
+use std::io::Write;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
@@ -85,9 +88,10 @@ pub fn dedupe(paths: &[PathBuf], options: &Options, monitor: &dyn Monitor) -> Re
     if witness::check(&run, &candidates, &mut cache) {
         monitor.event(Event::CacheOutdated);
     }
+    let mut blocks = cache.blocks();
     monitor.phase(if options.dry_run { "comparing" } else { "sharing" }, Some(candidates.amount()));
     stage::whole_files(&run, &candidates, &cache);
-    let ranges = share_ranges(&run, &cache, &options.ranges);
+    let ranges = share_ranges(&run, &cache, &mut blocks, &options.ranges);
     if run.accounts().iter().any(Account::is_estimated) {
         monitor.event(Event::LengthsEstimated);
     }
@@ -99,7 +103,9 @@ pub fn dedupe(paths: &[PathBuf], options: &Options, monitor: &dyn Monitor) -> Re
     if !options.dry_run {
         gathered.disks.sync()?;
         cache.keep_sessions(catalogue.volumes());
-        if let Err(error) = cache.save(BlockIndex::Unchanged) {
+        let mut write = |out: &mut dyn Write| blocks.write(out);
+        let index = if blocks.is_changed() { BlockIndex::Written(&mut write) } else { BlockIndex::Unchanged };
+        if let Err(error) = cache.save(index) {
             monitor.event(Event::CacheFailed(&error));
         }
     }
@@ -110,7 +116,7 @@ pub fn dedupe(paths: &[PathBuf], options: &Options, monitor: &dyn Monitor) -> Re
 
 /// The second stage. It is skipped if the cache remembers a run over the same, unchanged files. By default it is also
 /// skipped if each file already shares all its data with others: snapshots of a tree are not read again.
-fn share_ranges(run: &Run<'_>, cache: &Cache, options: &ranges::Options) -> Ranges {
+fn share_ranges(run: &Run<'_>, cache: &Cache, blocks: &mut Store, options: &ranges::Options) -> Ranges {
     if options.mode == ranges::Mode::Never {
         return Ranges::Off;
     }
@@ -121,7 +127,8 @@ fn share_ranges(run: &Run<'_>, cache: &Cache, options: &ranges::Options) -> Rang
     if options.mode == ranges::Mode::Auto && files.iter().all(|file| run.is_standing(*file)) {
         return Ranges::AllShared;
     }
-    let is_done = ranges::share(run, &files, options);
+    let mut earlier = ranges::Earlier { store: blocks, begun: cache.begun() };
+    let is_done = ranges::share(run, &files, options, &mut earlier);
     if !run.dry_run {
         cache.keep_moved(run);
         if is_done {

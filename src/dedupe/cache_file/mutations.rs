@@ -114,7 +114,7 @@ fn no_mutation_of_a_cache_is_believed_or_takes_more_memory_than_its_bytes() {
                 assert!(found.len() * LENGTH <= bytes.len() && stored.memory() <= 128);
                 assert!(found.windows(2).all(|two| two[0].key < two[1].key), "mutation {number}");
                 assert!(found.iter().all(|entry| stored.find(&entry.key).is_some_and(|(_, it)| it == *entry)));
-                assert!(stored.index().left() <= bytes.len() as u64);
+                assert!(stored.index()().left() <= bytes.len() as u64);
                 outcomes.insert(if is_forged && bytes != valid { "forged" } else { "valid" });
             }
             Ok((_, Content::Unusable(_))) => _ = outcomes.insert("unusable"),

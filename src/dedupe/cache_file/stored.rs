@@ -95,9 +95,10 @@ impl Stored {
         })
     }
 
-    /// Reads the block index; `left` is its length.
-    pub(in crate::dedupe) fn index(&self) -> SectionReader {
-        self.layout.index.reader(&self.file)
+    /// Opens the block index, as often as needed. A reader fails if the file has changed since it was verified.
+    pub(in crate::dedupe) fn index(&self) -> impl Fn() -> SectionReader + use<> {
+        let (file, index) = (Arc::clone(&self.file), self.layout.index.clone());
+        move || index.reader(&file)
     }
 
     /// All entries as they are.

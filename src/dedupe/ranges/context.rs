@@ -31,6 +31,8 @@ pub(super) struct Context<'a> {
     pub(super) min_run: u64,
     /// Equal bytes that were not shared, by reason.
     pub(super) left: BTreeMap<Pinned, u64>,
+    /// Whether something that was found was not shared since this was last cleared.
+    pub(super) is_unsettled: bool,
 }
 
 /// Shared places with data that was read, or that equals data that was read.
@@ -95,6 +97,7 @@ impl Context<'_> {
     /// Counts a range that was found elsewhere but is not shared.
     pub(super) fn leave(&mut self, why: Pinned, bytes: u64) {
         *self.left.entry(why).or_default() += bytes;
+        self.is_unsettled = true;
     }
 
     /// Counts bytes that are shared now, or would be in a dry run.
@@ -119,6 +122,7 @@ impl Context<'_> {
             share::share(source, (file, start), length, self.run, &mut self.files, &mut self.scratch)
         };
         self.count_shared(source, file, shared);
+        self.is_unsettled |= shared < length;
         shared
     }
 

@@ -101,6 +101,14 @@ impl<'a> Files<'a> {
         Form::Sums { block, zero, pairs: format.is_short() && blocks > MANY && min_run > block }
     }
 
+    /// Whether a file was read without any failure, and nobody has written to it since the walk saw it.
+    pub(super) fn is_read_as_seen(&mut self, file: u32) -> bool {
+        let opened = self.get(file);
+        let is_as_seen =
+            |opened: Rc<Opened>| self.run.opener.is_as_seen(FileId(file), &opened) && opened.is_untouched();
+        opened.is_some_and(is_as_seen) && !self.unreadable.contains(&file)
+    }
+
     /// Whether equal data was found by checksums, and its bytes were not compared.
     pub(super) fn is_unread(&self) -> bool {
         self.format.is_some()

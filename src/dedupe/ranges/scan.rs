@@ -62,6 +62,8 @@ pub(super) struct Scanner {
     before: Option<Sum>,
     going: Option<Match>,
     failed: Option<Failed>,
+    /// Places in other files that the index had for blocks of this file, and has no more.
+    displaced: Vec<Place>,
     near: Window,
     far: Window,
 }
@@ -81,6 +83,7 @@ impl Scanner {
             before: None,
             going: None,
             failed: None,
+            displaced: Vec::new(),
             near: Window::new(form),
             far: Window::new(form),
         }
@@ -168,15 +171,13 @@ impl Scanner {
         let hash = self.form.hash(self.before, bytes);
         self.before = self.form.sum(bytes);
         if let Some(hash) = hash.filter(|hash| self.index.keeps(*hash)) {
-            let here = Place { file: self.file, block: (self.at / block) as u32 };
             match self.index.find(hash).and_then(|place| self.open(place, hash, data)) {
                 Some(going) => {
                     self.going = Some(going);
                     self.at += block;
                     return None;
                 }
-                None if self.at / block <= u64::from(u32::MAX) => self.index.put(hash, here),
-                None => {}
+                None => self.put(hash, self.at),
             }
         }
         self.at += block;
@@ -320,12 +321,27 @@ impl Scanner {
             return (length > 0).then_some(Run { source: Source::File { file, offset }, start, length });
         }
         self.failed = Some(Failed { file, shift: start.wrapping_sub(offset), until: start + length });
-        let block = going.hit / self.form.block();
-        if block <= u64::from(u32::MAX) {
-            self.index.put(going.hash, Place { file: self.file, block: block as u32 });
-        }
+        self.put(going.hash, going.hit);
         self.at = going.hit + self.form.block();
         None
+    }
+
+    /// Stores the place of a block of the file.
+    fn put(&mut self, hash: u64, at: u64) {
+        if let Ok(block) = u32::try_from(at / self.form.block()) {
+            let earlier = self.index.put(hash, Place { file: self.file, block });
+            self.displaced.extend(earlier.filter(|earlier| earlier.file != self.file));
+        }
+    }
+
+    /// The places in other files that the index had for blocks of this file, and has no more since this was last asked.
+    pub(super) fn take_displaced(&mut self) -> Vec<Place> {
+        std::mem::take(&mut self.displaced)
+    }
+
+    /// The index.
+    pub(super) fn index(&self) -> &Index {
+        &self.index
     }
 }
 

@@ -23,6 +23,22 @@ pub(super) struct Survey {
     pub(super) files: Vec<u32>,
     /// Bytes of data in them.
     pub(super) bytes: u64,
+    /// The files with shared data, sorted.
+    pub(super) sharing: Vec<u32>,
+    /// The files with data that something outside the scope holds, and how much; sorted.
+    pub(super) outside: Vec<(u32, u64)>,
+}
+
+impl Survey {
+    /// Whether a file is the better one to keep of two with the same data: more of it is held by something outside
+    /// the scope, or it cannot be changed.
+    pub(super) fn prefers(&self, file: u32, other: u32) -> bool {
+        let outside = |file: u32| {
+            let at = self.outside.binary_search_by_key(&file, |(file, _)| *file);
+            at.ok().map_or(0, |at| self.outside[at].1)
+        };
+        outside(file) > outside(other)
+    }
 }
 
 /// Maps the files to be read. All other files on the same filesystem are searched for holders of the same places.
@@ -31,7 +47,7 @@ pub(super) struct Survey {
 /// outside the scope are therefore read first: those parts could not be freed anyway.
 pub(super) fn survey(files: &[u32], mut shared: Collection, context: &mut Context<'_>) -> Survey {
     let mut bytes = 0;
-    let mut sharing = Vec::new();
+    let (mut sharing, mut all_sharing) = (Vec::new(), Vec::new());
     let mut order: Vec<(Reverse<u64>, u32)> = Vec::with_capacity(files.len());
     for &file in files {
         let Some(opened) = context.files.get(file) else { continue };
@@ -48,6 +64,9 @@ pub(super) fn survey(files: &[u32], mut shared: Collection, context: &mut Contex
             bytes += pieces.iter().map(|piece| piece.length).sum::<u64>();
             shares |= pieces.iter().any(|piece| piece.shared);
         });
+        if shares {
+            all_sharing.push(file);
+        }
         if shares && obstacle.is_none() {
             sharing.push(order.len());
         }
@@ -65,7 +84,11 @@ pub(super) fn survey(files: &[u32], mut shared: Collection, context: &mut Contex
         }
     }
     order.sort();
-    Survey { files: order.into_iter().map(|(_, file)| file).collect(), bytes }
+    let held = order.iter().take_while(|(Reverse(outside), _)| *outside > 0);
+    let mut outside: Vec<_> = held.map(|(Reverse(outside), file)| (*file, *outside)).collect();
+    outside.sort_unstable();
+    all_sharing.sort_unstable();
+    Survey { files: order.into_iter().map(|(_, file)| file).collect(), bytes, sharing: all_sharing, outside }
 }
 
 /// Adds the pieces that all other files of the filesystem hold and share.
@@ -113,7 +136,8 @@ fn held_outside(file: u32, pieces: &[Piece], context: &Context<'_>) -> u64 {
     pieces.iter().filter(is_outside).map(|piece| piece.length).sum()
 }
 
-fn pieces_of(file: u32, context: &mut Context<'_>, mut each: impl FnMut(&[Piece], &mut Context<'_>)) {
+/// Maps a file, some pieces at a time.
+pub(super) fn pieces_of(file: u32, context: &mut Context<'_>, mut each: impl FnMut(&[Piece], &mut Context<'_>)) {
     let size = context.run.catalogue.size(FileId(file));
     let mut at = 0;
     while at < size && !context.run.is_over() {
