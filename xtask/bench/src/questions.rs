@@ -131,6 +131,19 @@ pub(crate) const QUESTIONS: &[Question] = &[
                thousand directories on XFS, 37 MiB for one directory of a million files.",
     },
     Question {
+        id: "dedupe-replaced",
+        title: "A dedupe after 1 % was replaced",
+        asked: "The data read is at most 1.2 times the new and the shared bytes, and as much is freed as without a \
+                cache; the bench fails otherwise.",
+        floor: "",
+        run: "`cargo xtask bench dedupe --replaced`",
+        measure: Column { heading: "data read MiB", figure: "data_bytes", unit: Unit::Mebibytes },
+        is_limit: true,
+        at_least: None,
+        more: &[Column { heading: "freed MiB", figure: "freed_bytes", unit: Unit::Mebibytes }, SECONDS],
+        note: "On Btrfs, root reads checksums with and without a cache.",
+    },
+    Question {
         id: "copy-cold",
         title: "A tree copied to another filesystem, cold cache",
         asked: "No tool faster, no named engine faster than `auto` by more than 5 %; with a sync of the destination.",

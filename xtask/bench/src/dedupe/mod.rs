@@ -4,6 +4,7 @@
 //! the disk. Freed space is the difference of `df` before and after, each time freshly mounted.
 
 mod contenders;
+mod replaced;
 mod trees;
 
 use crate::contender::{Contender, Figures, Role, present};
@@ -45,12 +46,19 @@ pub(crate) struct Options {
     /// Instead: the memory that a dedupe of 1,000,000 small files takes
     #[arg(long)]
     million: bool,
+    /// Instead: a dedupe after 1 % of 4 GiB of unique files was replaced
+    #[arg(long)]
+    replaced: bool,
 }
 
 /// Runs the bench.
 pub(crate) fn run(options: &Options, save: bool) -> Result<ExitCode> {
     if options.million {
         return session::on_own_filesystems(|| Ok(()), |dir| million::dedupes(dir, &options.common.kinds, save));
+    }
+    if options.replaced {
+        let kinds = &options.common.kinds;
+        return session::on_own_filesystems(|| Ok(()), |dir| replaced::run(dir, kinds, options.runs, save));
     }
     ensure_usual(save, options.only.is_empty())?;
     let gather = || {
