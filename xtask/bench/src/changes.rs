@@ -7,12 +7,14 @@ use crate::record::{About, finish};
 use crate::report::thousands;
 use crate::runner::{self, Plan};
 use crate::session::{self, Rounds, ensure_usual};
+use crate::small_files::SmallFiles;
 use crate::stage::{Cache, Stage};
 use crate::tools::{plain, pleach};
 use anyhow::{Result, ensure};
 use clap::Args;
 use std::cell::Cell;
 use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use xtask::command::{find, output, program};
@@ -21,7 +23,7 @@ use xtask::space;
 
 /// The files for recorded figures.
 const FILES: u32 = 500_000;
-const IN_DIRECTORY: u32 = 500;
+const IN_DIRECTORY: u64 = 500;
 /// The files that change before each run, and their size afterwards.
 const CHANGED: u32 = 50;
 const SIZE: usize = 6000;
@@ -107,7 +109,7 @@ impl Contender for Way<'_> {
         let round = self.round.replace(self.round.get() + 1);
         for number in 0..CHANGED {
             let file = (number * (self.files / CHANGED) + round * 7) % self.files;
-            fs::write(path(&stage.tree(), file), [round as u8; SIZE])?;
+            fs::write(small_files(&stage.tree(), self.files).path(file.into()), [round as u8; SIZE])?;
         }
         space::sync(stage.source())?;
         stage.remount()
@@ -144,19 +146,12 @@ impl Contender for Way<'_> {
     }
 }
 
-fn path(tree: &Path, file: u32) -> PathBuf {
-    tree.join(format!("{:04}/file-{file:07}", file / IN_DIRECTORY))
+fn small_files(tree: &Path, files: u32) -> SmallFiles<'_> {
+    SmallFiles { tree, files: files.into(), in_directory: IN_DIRECTORY }
 }
 
 fn fill(tree: &Path, files: u32) -> Result<()> {
     output(program("btrfs").args(["subvolume", "create"]).arg(tree))?;
     let content = [b'x'; 1000];
-    for file in 0..files {
-        let path = path(tree, file);
-        if let (0, Some(directory)) = (file % IN_DIRECTORY, path.parent()) {
-            fs::create_dir_all(directory)?;
-        }
-        fs::write(path, &content[..64 + file as usize % 500])?;
-    }
-    space::sync(tree)
+    small_files(tree, files).fill(|number, mut file| Ok(file.write_all(&content[..64 + number as usize % 500])?))
 }

@@ -1,8 +1,8 @@
 //! `cargo xtask bench`: pleach measured against other tools and against the floors, side by side in the same run.
 //!
 //! A bench is a file or a folder of its own (`snapshot`, `changes`, `dedupe`, `copy`, `million`, `nights`, `moved`,
-//! `put`, `du`, `fiemap`, `prune`, `replicate`, `offsite`, `verify`, `versus`). `session` starts it. It names its
-//! contenders (`contender`) and its filesystems (`stage`). `runner` has them take turns, `measure` times one run,
+//! `put`, `du`, `fiemap`, `prune`, `replicate`, `offsite`, `scale`, `verify`, `versus`). `session` starts it. It names
+//! its contenders (`contender`) and its filesystems (`stage`). `runner` has them take turns, `measure` times one run,
 //! `record` and `results` keep the medians, and `report` writes `docs/benchmarks.md` from the medians and `questions`.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a chore talks to the person who runs it")]
@@ -28,7 +28,9 @@ mod replicate;
 mod report;
 mod results;
 mod runner;
+mod scale;
 mod session;
+mod small_files;
 mod snapshot;
 mod stage;
 mod statistics;
@@ -76,6 +78,8 @@ enum Bench {
     Prune(prune::Options),
     /// Ten nights to another filesystem, against btrfs send and rsync
     Replicate(replicate::Options),
+    /// How time and memory grow with the number of files and extents
+    Scale(scale::Options),
     /// Snapshots pushed to a store of restic's format, against restic backup
     Offsite(offsite::Options),
     /// 20 snapshots that share their data read once, against cat of one of them
@@ -114,6 +118,7 @@ fn run(cli: &Cli) -> Result<ExitCode> {
         Bench::Prune(options) => prune::run(options, save),
         Bench::Replicate(options) => replicate::run(options, save),
         Bench::Offsite(options) => offsite::run(options, save),
+        Bench::Scale(options) => scale::run(options, save),
         Bench::Verify(options) => verify::run(options, save),
         Bench::Versus(options) => versus::run(options),
         Bench::Report(options) => report::report(options).map(|()| ExitCode::SUCCESS),

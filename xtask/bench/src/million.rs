@@ -9,15 +9,15 @@ use crate::contender::{Contender, Figures, Role};
 use crate::measure::summary;
 use crate::record::{About, finish};
 use crate::runner::{self, Measured, Plan};
+use crate::small_files::SmallFiles;
 use crate::stage::{Cache, Stage};
 use crate::tools::{plain, pleach};
 use anyhow::{Result, ensure};
-use std::fs::{self, File};
+use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use xtask::image::Kind;
-use xtask::space;
 
 const FILES: u32 = 1_000_000;
 /// The maximum memory of a run.
@@ -135,28 +135,17 @@ impl Contender for Run {
 
 fn fill_dirs(tree: &Path, dirs: u32) -> Result<()> {
     let content = [b'x'; 1000];
-    for number in 0..dirs {
-        let dir = tree.join(format!("{number:04}"));
-        fs::create_dir_all(&dir)?;
-        for file in 0..FILES / dirs {
-            fs::write(dir.join(format!("file-{file:07}")), &content[..64 + file as usize % 500])?;
-        }
-    }
-    space::sync(tree)
+    SmallFiles { tree, files: FILES.into(), in_directory: (FILES / dirs).into() }
+        .fill(|number, mut file| Ok(file.write_all(&content[..64 + number as usize % 500])?))
 }
 
 /// Half a million contents, each of them twice.
 fn fill_pairs(tree: &Path, size: Option<usize>) -> Result<()> {
     let mut content: Vec<u8> = (0..8192_u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
-    for number in 0..FILES {
-        let dir = tree.join(format!("{:04}", number / 1000));
-        if number % 1000 == 0 {
-            fs::create_dir_all(&dir)?;
-        }
-        let of = number % (FILES / 2);
+    SmallFiles { tree, files: FILES.into(), in_directory: 1000 }.fill(|number, mut file| {
+        let of = number as u32 % (FILES / 2);
         content[..4].copy_from_slice(&of.to_le_bytes());
         let size = size.unwrap_or(4096 + of as usize * 7919 % 4097);
-        File::create(dir.join(format!("file-{number:07}")))?.write_all(&content[..size])?;
-    }
-    space::sync(tree)
+        Ok(file.write_all(&content[..size])?)
+    })
 }

@@ -1,6 +1,7 @@
 //! The data that changes between two snapshots: an image, rewritten by blocks or as a whole, many small files, and a
 //! database under pgbench.
 
+use crate::small_files::SmallFiles;
 use anyhow::{Context, Result};
 use std::fs::{self, File};
 use std::io::Write;
@@ -85,7 +86,7 @@ impl Subject {
                 Ok(file.sync_all()?)
             }
             Subject::Small { files } => some_of(files, &mut noise).into_iter().try_for_each(|number| {
-                let file = File::options().write(true).open(small(dir, number))?;
+                let file = File::options().write(true).open(small(dir, files).path(number))?;
                 Ok(file.write_all_at(&noise.bytes(BLOCK as usize), 0)?)
             }),
             Subject::Database { scale } => {
@@ -122,23 +123,18 @@ fn some_of(all: u64, noise: &mut Noise) -> Vec<u64> {
     some
 }
 
-/// The path of a small file.
-fn small(dir: &Path, number: u64) -> PathBuf {
-    dir.join(format!("{:04}/file-{number:07}", number / IN_DIRECTORY))
+/// A tree of small files.
+fn small(tree: &Path, files: u64) -> SmallFiles<'_> {
+    SmallFiles { tree, files, in_directory: IN_DIRECTORY }
 }
 
 /// Writes small files. None is so small that Btrfs keeps it in its tree.
 fn write_small(dir: &Path, files: u64) -> Result<()> {
     let mut noise = Noise::from(1);
-    for number in 0..files {
-        let path = small(dir, number);
-        if let (0, Some(parent)) = (number % IN_DIRECTORY, path.parent()) {
-            fs::create_dir(parent)?;
-        }
+    small(dir, files).fill(|_, mut file| {
         let size = BLOCK + noise.number() % BLOCK;
-        fs::write(path, noise.bytes(size as usize))?;
-    }
-    Ok(())
+        Ok(file.write_all(&noise.bytes(size as usize))?)
+    })
 }
 
 /// Writes the image. Its content is always the same, except for the blocks that must differ.
