@@ -13,6 +13,7 @@ mod copy;
 mod dedupe;
 mod dedupe_accounting;
 mod dedupe_cache;
+mod dedupe_large_class;
 mod dedupe_safety;
 mod dedupe_scope;
 mod diff;

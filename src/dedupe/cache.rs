@@ -15,11 +15,13 @@ use super::ranges;
 use super::run::{Run, add};
 use crate::error::Result;
 use crate::extents::map::Map;
+use crate::fs::spill::Spill;
 use crate::fs::status::Time;
 use crate::monitor::CacheFault;
 use crate::util::mutex::{self, lock};
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, Read};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::thread;
@@ -141,6 +143,14 @@ impl Cache {
     fn add(&self, change: Change) {
         if let Some(file) = &self.file {
             lock(&self.changes).add(change, || file.spill());
+        }
+    }
+
+    /// Makes an unnamed file for data that does not fit into memory.
+    pub(super) fn spill(&self) -> io::Result<OwnedFd> {
+        match &self.file {
+            Some(file) => file.spill(),
+            None => Ok(Spill::into(None).file()?),
         }
     }
 

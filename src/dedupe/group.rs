@@ -4,6 +4,7 @@
 //! Files that turn out to differ are sorted by a hash of all their data, so that many near-equal files are read twice
 //! instead of each against each. Two files that were compared once are not compared again while both are unchanged.
 
+use super::catalogue::FileId;
 use super::facts::Member;
 use super::run::Run;
 use super::share;
@@ -14,11 +15,11 @@ use std::collections::{HashMap, HashSet};
 use std::num::NonZeroU64;
 
 /// Shares the equal files of a group. All members have the same size and filesystem, and all or none are written in
-/// place.
-pub(super) fn share_equal(run: &Run<'_>, mut members: Vec<&mut Member>) {
+/// place. `source`: a member that should be the source.
+pub(super) fn share_equal(run: &Run<'_>, mut members: Vec<&mut Member>, source: Option<FileId>) {
     members.retain(|member| !member.out);
     members.sort_by_key(|member| (member.facts.layout, member.file));
-    let Some(best) = best_layout(run, &members) else { return };
+    let Some(best) = best_layout(run, &members, source) else { return };
     if layouts(&members) < 2 || run.is_over() {
         return;
     }
@@ -44,7 +45,7 @@ pub(super) fn share_equal(run: &Run<'_>, mut members: Vec<&mut Member>) {
         let Some((source, opened)) = found else {
             // The file there cannot be read; the others may still share with each other.
             open.append(&mut differing);
-            return share_equal(run, open);
+            return share_equal(run, open, None);
         };
         differing.append(&mut share::share(run, source, &opened, open));
     }
@@ -78,7 +79,7 @@ fn sort_out(run: &Run<'_>, source: Option<&mut Member>, mut members: Vec<&mut Me
             equal.push(next);
         }
         if layouts_of(&equal) > 1 {
-            share_equal(run, equal);
+            share_equal(run, equal, None);
         } else {
             equal.iter().for_each(|member| run.record_skip(member.file, Skip::Differs));
         }
@@ -113,17 +114,18 @@ impl Hashes {
     }
 }
 
-/// The layout to share with the others. First choice: one held by a file that cannot be changed, by a read-only
-/// snapshot, or by something outside, since those extents stay in any case. Then: a compressed one, then one with the
-/// fewest extents, then one held by the most files.
-fn best_layout(run: &Run<'_>, members: &[&mut Member]) -> Option<u64> {
+/// The layout to share with the others: that of `source`, if it is a member. First choice otherwise: one held by a
+/// file that cannot be changed, by a read-only snapshot, or by something outside, since those extents stay in any case.
+/// Then: a compressed one, then one with the fewest extents, then one held by the most files.
+fn best_layout(run: &Run<'_>, members: &[&mut Member], source: Option<FileId>) -> Option<u64> {
     let buckets = members.chunk_by(|a, b| a.facts.layout == b.facts.layout);
     let merit = |bucket: &&[&mut Member]| {
         let first = bucket.first().map(|member| member.facts).unwrap_or_default();
         let stays = bucket.iter().any(|member| member.facts.fixed || run.catalogue.subvolume(member.file).read_only);
         let pinned = first.shared && bucket.len() == 1;
         let oldest = bucket.iter().map(|member| member.file).min();
-        (stays, pinned, first.encoded, Reverse(first.extents), bucket.len(), Reverse(oldest))
+        let chosen = source.is_some_and(|source| bucket.iter().any(|member| member.file == source));
+        (chosen, stays, pinned, first.encoded, Reverse(first.extents), bucket.len(), Reverse(oldest))
     };
     buckets.max_by_key(merit).and_then(|bucket| bucket.first()).map(|member| member.facts.layout)
 }

@@ -9,6 +9,7 @@ mod cache;
 mod cache_file;
 mod candidates;
 pub(crate) mod catalogue;
+mod chunk;
 mod durable;
 mod entry;
 mod facts;
@@ -17,6 +18,7 @@ mod filesystems;
 mod gather;
 mod group;
 pub(crate) mod kept_blocks;
+mod large_class;
 mod options;
 mod planned;
 mod predict;
@@ -53,7 +55,7 @@ use std::time::Instant;
 
 /// Shares equal data among the files below `paths`.
 ///
-/// Each filesystem is handled separately. Memory: some 200 bytes a file, and a bounded amount for each thread.
+/// Each filesystem is handled separately. Memory: some 100 bytes a file, and a bounded amount for each thread.
 ///
 /// Only the kernel's own comparison changes how data is shared, so content never changes:
 ///

@@ -66,7 +66,8 @@ fn seal(bytes: &mut [u8]) {
     let Some((head, body)) = bytes.split_at_mut_checked(HEADER) else { return };
     let (mut one, mut other) = (blake3::Hasher::new(), blake3::Hasher::new());
     let (first, second) = body.split_at(entries.min(body.len()));
-    (one.update(first), other.update(second));
+    one.update(first);
+    other.update(second);
     let forged = header(count, &one, index, &other);
     if head[..MAGIC.len()] == MAGIC && head[16..20] == VERSION.to_le_bytes() {
         head[HEADER - 3 * CHECKSUM..].copy_from_slice(&forged[HEADER - 3 * CHECKSUM..]);
