@@ -41,7 +41,7 @@ impl Store {
     /// The indexes that an earlier run kept. `spill` makes the files for those of this run; without it nothing will be
     /// kept.
     pub(in crate::dedupe) fn open(old: Option<Opener>, spill: Option<Spill>) -> Store {
-        let parts = old.as_ref().and_then(|old| Some(parts(&mut *old()))).unwrap_or_default();
+        let parts = old.as_ref().map(|old| parts(&mut *old())).unwrap_or_default();
         Store { old, parts, spill, new: Vec::new() }
     }
 

@@ -196,10 +196,9 @@ impl<'a> Kept<'a> {
     pub(super) fn borrow(&mut self, file: u32, range: &Range<u64>, owner: u32) {
         let Some(id) = self.id.filter(|_| !range.is_empty()) else { return };
         let (first, behind) = (range.start / id.block, range.end.div_ceil(id.block));
-        match (u32::try_from(first), u32::try_from(behind - first)) {
-            (Ok(block), Ok(blocks)) => self.borrowed.add(Borrowed { file, block, blocks, owner }),
-            // No file that is so long is ever known.
-            _ => {}
+        // No file that is too long for these numbers is ever known.
+        if let (Ok(block), Ok(blocks)) = (u32::try_from(first), u32::try_from(behind - first)) {
+            self.borrowed.add(Borrowed { file, block, blocks, owner });
         }
     }
 
