@@ -101,9 +101,9 @@ fn is_surely_later(pair: &Pair<'_>, copy: &Status, source: &Status) -> bool {
     !may_have_changed_since(source.ctime, copy.ctime, both) && !is_of_this_run(pair, copy)
 }
 
-/// Whether an existing copy may have changed since this run began.
+/// Whether an existing copy may have changed, or got its place with its directory, since this run began.
 fn is_of_this_run(pair: &Pair<'_>, copy: &Status) -> bool {
-    may_have_changed_since(copy.ctime, pair.context.begun, clock(pair, copy))
+    pair.place().appeared || may_have_changed_since(copy.ctime, pair.context.begun, clock(pair, copy))
 }
 
 /// The clock that stamps an existing copy.

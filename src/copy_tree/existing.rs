@@ -5,6 +5,7 @@ use super::options::TEMPORARY;
 use super::place::Place;
 use crate::error::Error;
 use crate::fs::status::Status;
+use crate::fs::timestamp::may_have_changed_since;
 use crate::monitor::Event;
 use crate::tree::writer::{self, Attempt, Failure, Inherited, Slot, Target as _};
 use rustix::fs::FileType;
@@ -32,8 +33,10 @@ pub(super) fn enter(
     }
     let target = slot.open_dir(status, !context.options.dry_run)?;
     let inherited = Inherited::of(&target);
+    let appeared = may_have_changed_since(status.ctime, context.begun, context.clocks.of(status.dev, &target));
     let place = Place::new(slot.path(), Some(target), &context.devices, inherited, false)
-        .map_err(|errno| slot.failure("look at", errno))?;
+        .map_err(|errno| slot.failure("look at", errno))?
+        .appeared(appeared);
     clear(context, &place);
     Ok(place)
 }

@@ -22,6 +22,8 @@ pub(super) struct Place {
     /// It was just created, accessible only to its owner: it contains only entries that this run created, and they
     /// inherit nothing except a project id.
     pub(super) fresh: bool,
+    /// Another run may have given it its name since this run began. Its files may be older, and not yet have their times.
+    pub(super) appeared: bool,
     /// Set while it has a temporary name.
     staged: Mutex<Option<Staged>>,
     /// The directory that another run created in its place.
@@ -79,7 +81,13 @@ impl Place {
         let dir = TargetDir::new(devices, target, inherited)?;
         let dir = if fresh { dir.private(false) } else { dir };
         let (staged, instead, listed) = (Mutex::default(), OnceLock::new(), Mutex::default());
-        Ok(Place { path, dir, fresh, staged, instead, listed, source: OnceLock::new(), rename: None, closed: None })
+        let (appeared, source) = (false, OnceLock::new());
+        Ok(Place { path, dir, fresh, appeared, staged, instead, listed, source, rename: None, closed: None })
+    }
+
+    /// The same directory, which may have appeared since this run began.
+    pub(super) fn appeared(self, appeared: bool) -> Place {
+        Place { appeared, ..self }
     }
 
     /// The same directory, which has a temporary name until [`Place::unstage`].

@@ -163,6 +163,21 @@ on_filesystems! {
         assert_nothing_unfinished(fs.path());
     }
 
+    [xfs, btrfs] fn files_that_another_run_made_before_this_one_began_are_compared(fs: &Filesystem) {
+        let (other, copied, theirs) = (fs.elsewhere(), fs.join("copied"), fs.dir("theirs"));
+        let source = other.dir("source");
+        tree::crowded(&source, 40);
+        // They are complete, and do not have their times yet.
+        for file in files(&source) {
+            write(theirs.join(file.file_name().unwrap()), &fs::read(&file).unwrap());
+        }
+        settle();
+        let (stats, problems) = copy_while(&source, &copied, 1, || fs::rename(&theirs, &copied).unwrap());
+        assert_eq!((stats.errors, problems), (0, Vec::new()));
+        assert_equal_trees(&source, &copied);
+        assert_nothing_unfinished(fs.path());
+    }
+
     [xfs, btrfs] fn a_file_that_somebody_else_creates_in_place_of_a_directory_is_kept(fs: &Filesystem) {
         let (other, copied) = (fs.elsewhere(), fs.dir("copied"));
         let source = other.join("source");
