@@ -22,7 +22,7 @@ pub(super) struct Place {
     /// It was just created, accessible only to its owner: it contains only entries that this run created, and they
     /// inherit nothing except a project id.
     pub(super) fresh: bool,
-    /// Another run may have given it its name since this run began. Its files may be older, and not yet have their times.
+    /// Another run may have given it its name since this run began. Its files may be older, and have no times yet.
     pub(super) appeared: bool,
     /// Set while it has a temporary name.
     staged: Mutex<Option<Staged>>,

@@ -88,8 +88,9 @@ fn no_mutation_of_a_cache_is_believed_or_takes_more_memory_than_its_bytes() {
     let entries: Vec<_> = (0..40).map(entry).collect();
     let mut changes = Changes::default();
     entries.iter().for_each(|entry| changes.add(Change::Set(*entry), || unreachable!("they fit into memory")));
-    let index = BlockIndex::Written(&mut |writer| writer.write_all(&[7; 300]));
-    CacheFile { path: path.clone(), inode: None }.replace(None, changes, index).unwrap();
+    let mut index = |writer: &mut dyn Write| writer.write_all(&[7; 300]);
+    let cache = CacheFile { path: path.clone(), inode: None };
+    cache.replace(None, changes, BlockIndex::Written(&mut index)).unwrap();
     let valid = fs::read(&path).unwrap();
     assert_eq!(valid.len(), HEADER + entries.len() * LENGTH + 300);
     let mut random = Random(0x00c0_ffee);
