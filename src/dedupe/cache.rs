@@ -112,12 +112,12 @@ impl Cache {
 
     /// The facts that an earlier run kept about a file.
     pub(super) fn known(&self, catalogue: &Catalogue, file: FileId) -> Option<Facts> {
-        self.old(&key(catalogue, file)).map(|old| old.facts)
+        self.old(&Key::of(catalogue, file)).map(|old| old.facts)
     }
 
     /// A candidate with all known facts about it.
     pub(super) fn member(&self, run: &Run<'_>, file: FileId) -> Member {
-        let key = key(run.catalogue, file);
+        let key = Key::of(run.catalogue, file);
         let facts = self.old(&key).map(|old| Facts { moved: false, ..old.facts });
         if facts.is_some() {
             add(&run.counters.cache_hits, 1);
@@ -164,7 +164,7 @@ impl Cache {
         let is_settled = run.catalogue.record(member.file).ctime() < self.begun;
         let is_placed = !member.out && member.facts.layout != 0;
         if self.file.is_some() && is_settled && !member.facts.changing && (is_placed || member.facts.inline) {
-            let entry = Entry { key: key(run.catalogue, member.file), facts: member.facts.lasting(), age: 0 };
+            let entry = Entry { key: Key::of(run.catalogue, member.file), facts: member.facts.lasting(), age: 0 };
             run.set_kept(member.file);
             if let Some(stored) = &self.old
                 && let Some((number, old)) = stored.find(&entry.key)
@@ -183,7 +183,7 @@ impl Cache {
             return;
         }
         for file in run.moved() {
-            let key = key(run.catalogue, file);
+            let key = Key::of(run.catalogue, file);
             if !run.is_kept(file) && self.old(&key).is_none() {
                 continue;
             }
@@ -233,10 +233,6 @@ pub(super) fn default_path() -> Option<PathBuf> {
     base.map(|base| base.join("pleach/dedupe"))
 }
 
-fn key(catalogue: &Catalogue, file: FileId) -> Key {
-    Key::of(&catalogue.volume(file).uuid, catalogue.subvolume(file).number, catalogue.record(file))
-}
-
 /// A key for a session of a filesystem.
 fn session_key(volume: &Volume, session: u64) -> Key {
     let mut hasher = blake3::Hasher::new_derive_key("pleach: a session of a filesystem");
@@ -251,7 +247,7 @@ fn ranges_files<'a>(run: &'a Run<'_>, options: &ranges::Options) -> impl Iterato
 
 /// A key for all files that the second stage may read, in their present state, and for its options.
 fn set_key(run: &Run<'_>, options: &ranges::Options) -> Key {
-    let mut keys: Vec<_> = ranges_files(run, options).map(|file| key(run.catalogue, file)).collect();
+    let mut keys: Vec<_> = ranges_files(run, options).map(|file| Key::of(run.catalogue, file)).collect();
     keys.sort_unstable();
     let mut hasher = blake3::Hasher::new_derive_key("pleach: files whose blocks were compared");
     hasher.update(&options.min_run.to_le_bytes());

@@ -1,6 +1,6 @@
 //! One entry of the cache: 64 bytes, written down in `docs/dedupe.md`. Pure, no I/O.
 
-use super::catalogue::Record;
+use super::catalogue::{Catalogue, FileId};
 use super::facts::{Facts, short};
 use std::num::NonZeroU64;
 
@@ -16,9 +16,10 @@ pub(super) struct Key(pub(super) [u8; 16]);
 
 impl Key {
     /// The key of a file as the walk saw it: a hash of filesystem, subvolume, inode, size, mtime and ctime.
-    pub(super) fn of(volume: &[u8; 16], subvolume: u64, record: &Record) -> Key {
+    pub(super) fn of(catalogue: &Catalogue, file: FileId) -> Key {
+        let (record, subvolume) = (catalogue.record(file), catalogue.subvolume(file).number);
         let mut hasher = blake3::Hasher::new();
-        hasher.update(volume);
+        hasher.update(&catalogue.volume(file).uuid);
         let (mtime, ctime) = (record.mtime(), record.ctime());
         for number in [subvolume, record.ino, record.size, mtime.seconds as u64, ctime.seconds as u64] {
             hasher.update(&number.to_le_bytes());

@@ -255,7 +255,7 @@ impl<'a> Kept<'a> {
             places: places().count() as u64,
         };
         let replaces = self.chosen.filter(|(_, _, replaces)| *replaces).map(|(number, ..)| number);
-        let keys = files.iter().map(|file| key(self.run, *file));
+        let keys = files.iter().map(|file| Key::of(self.run.catalogue, FileId(*file)));
         store.keep(replaces, |out| part::write(out, header, keys, borrowed(), places()))
     }
 }
@@ -282,12 +282,6 @@ fn choose(store: &Store, id: &Id, keys: &Keys<'_>, memory: u64) -> Option<(usize
     most.map(|(known, number, header)| (number, header, known.saturating_mul(2) >= header.files))
 }
 
-/// The key of a file in its present state.
-fn key(run: &Run<'_>, file: u32) -> Key {
-    let (catalogue, file) = (run.catalogue, FileId(file));
-    Key::of(&catalogue.volume(file).uuid, catalogue.subvolume(file).number, catalogue.record(file))
-}
-
 /// Finds files by their keys: 16 bytes a file.
 struct Keys<'a> {
     run: &'a Run<'a>,
@@ -297,7 +291,8 @@ struct Keys<'a> {
 
 impl<'a> Keys<'a> {
     fn of(run: &'a Run<'a>, files: &[(u32, State)]) -> Keys<'a> {
-        let mut files: Vec<_> = files.iter().map(|&(file, _)| (beginning(&key(run, file)), file)).collect();
+        let mut files: Vec<_> =
+            files.iter().map(|&(file, _)| (beginning(&Key::of(run.catalogue, FileId(file))), file)).collect();
         // Names of one inode have one key. The name that the second stage looks at comes first.
         files.sort_unstable_by_key(|&(beginning, file)| (beginning, run.is_settled(FileId(file)), file));
         Keys { run, files }
@@ -306,7 +301,7 @@ impl<'a> Keys<'a> {
     fn find(&self, wanted: &Key) -> Option<u32> {
         let from = self.files.partition_point(|(found, _)| *found < beginning(wanted));
         let alike = self.files[from..].iter().take_while(|(found, _)| *found == beginning(wanted));
-        alike.map(|(_, file)| *file).find(|file| key(self.run, *file) == *wanted)
+        alike.map(|(_, file)| *file).find(|file| Key::of(self.run.catalogue, FileId(*file)) == *wanted)
     }
 }
 

@@ -61,13 +61,14 @@ impl<'a> Target<'a> {
 
     /// Creates a file that will get these attributes, open for reading and writing, ready for its content.
     pub(super) fn create(&self, found: &SourceEntry<'_>, attributes: &Attributes<'_>) -> rustix::io::Result<OwnedFd> {
-        if let Some(file) = reused_file::emptied(self.staged, self.above, found, attributes)? {
-            self.staged.creator.prepare(&file, attributes)?;
-            return Ok(file);
-        }
-        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let mode = Mode::from_bits_truncate(attributes.mode & 0o777);
-        let file = rustix::fs::openat(self.above, found.name, flags, mode)?;
+        let file = match reused_file::emptied(self.staged, self.above, found, attributes)? {
+            Some(file) => file,
+            None => {
+                let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+                let mode = Mode::from_bits_truncate(attributes.mode & 0o777);
+                rustix::fs::openat(self.above, found.name, flags, mode)?
+            }
+        };
         self.staged.creator.prepare(&file, attributes)?;
         Ok(file)
     }
