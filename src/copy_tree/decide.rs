@@ -5,12 +5,15 @@ use super::context::Context;
 use super::pair::Pair;
 use crate::fs::metadata::{self, FileAttr};
 use crate::fs::openat;
-use crate::fs::status::Status;
+use crate::fs::status::{Status, Time};
 use crate::fs::timestamp::{Clock, may_have_changed_since};
 use crate::tree::writer::{self, Compare, Decision, Metadata, WantedEntry};
 use rustix::fs::FileType;
 use rustix::io::{Errno, Result};
 use std::os::fd::{AsFd, OwnedFd};
+
+/// Within this time, in seconds, a run surely sets the times of a file that it copied: as soon as the next sync ends.
+const LATELY: i64 = 60 * 60;
 
 /// An entry of the source, and the place of its copy.
 struct Comparison<'a> {
@@ -46,8 +49,9 @@ impl Compare for Comparison<'_> {
         let Comparison { pair, target, name, status, target_name } = *self;
         match status.file_type() {
             FileType::RegularFile if there.size != status.size => Ok(false),
-            // An entry that changed during this run may be the copy of another run, which did not set its time yet.
-            FileType::RegularFile if there.mtime != status.mtime && !is_of_this_run(pair, there) => Ok(false),
+            FileType::RegularFile if there.mtime != status.mtime && !may_lack_its_time(pair, there, status) => {
+                Ok(false)
+            }
             FileType::RegularFile if there.mtime == status.mtime && is_surely_later(pair, there, status) => Ok(true),
             FileType::RegularFile => {
                 let source = openat::open_file(pair.directory.fd.as_fd(), name)?;
@@ -104,6 +108,15 @@ fn is_surely_later(pair: &Pair<'_>, copy: &Status, source: &Status) -> bool {
 /// Whether an existing copy may have changed, or got its place with its directory, since this run began.
 fn is_of_this_run(pair: &Pair<'_>, copy: &Status) -> bool {
     pair.place().appeared || may_have_changed_since(copy.ctime, pair.context.begun, clock(pair, copy))
+}
+
+/// Whether an existing file may be a complete copy of another run that did not set its time yet, because it changed
+/// during this run. Two runs must agree on one inode for several names, so for these a change not long before also
+/// counts.
+fn may_lack_its_time(pair: &Pair<'_>, copy: &Status, source: &Status) -> bool {
+    let lately = Time { seconds: pair.context.begun.seconds.saturating_sub(LATELY), ..pair.context.begun };
+    let is_joined = source.nlink > 1 && may_have_changed_since(copy.ctime, lately, clock(pair, copy));
+    is_joined || is_of_this_run(pair, copy)
 }
 
 /// The clock that stamps an existing copy.

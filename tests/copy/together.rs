@@ -1,11 +1,12 @@
 //! Two copies of one tree to one place, at the same time.
 
-use super::assert_nothing_unfinished;
+use super::{assert_nothing_unfinished, run};
 use crate::harness::tools::assert_equal_trees;
-use crate::harness::{Run, bytes, command, write};
+use crate::harness::{Run, bytes, command, settle, write};
 use crate::on_filesystems;
+use std::ffi::OsStr;
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{MetadataExt as _, symlink};
 use std::path::Path;
 use std::process::Stdio;
 
@@ -67,5 +68,18 @@ on_filesystems! {
         for round in 0..3 {
             copy_twice(&source, &fs.join(format!("copied-{round}")));
         }
+    }
+
+    fn a_first_name_that_another_run_gave_no_time_yet_keeps_its_inode(fs: &Filesystem) {
+        let (source, copied) = (fs.dir("source"), fs.dir("copied"));
+        write(source.join("first"), &bytes(1, 5000));
+        fs::hard_link(source.join("first"), source.join("second")).unwrap();
+        settle();
+        write(copied.join("first"), &bytes(1, 5000));
+        let made = copied.join("first").metadata().unwrap().ino();
+        settle();
+        run([OsStr::new("--no-target-directory"), source.as_ref(), copied.as_ref()]).expect(0);
+        assert_eq!(copied.join("second").metadata().unwrap().ino(), made);
+        assert_equal_trees(&source, &copied);
     }
 }
