@@ -1,5 +1,6 @@
 //! Repositories on Btrfs: a snapshot is a read-only subvolume that began as a snapshot of the last one.
 
+mod changed_ranges;
 mod in_place;
 
 use crate::harness::own::Own;

@@ -50,15 +50,16 @@ impl Way {
     }
 }
 
-/// All pieces of a range of a file. If its items cannot be read after all, `way` changes to FIEMAP.
+/// All pieces of a range of a file. Items do not show sharing, and finding it out would take longer than all the rest.
+/// If they cannot be read after all, `way` changes to FIEMAP.
 pub(crate) fn all_pieces(file: BorrowedFd<'_>, way: &mut Way, range: &Range<u64>) -> Result<Vec<Piece>> {
-    match pieces(file, *way, range.start, range.end, usize::MAX, false) {
-        Err(Errno::PERM) if way.is_exact() => {
-            way.items = None;
-            pieces(file, *way, range.start, range.end, usize::MAX, false)
+    if let Some(inode) = way.items {
+        match items(file, inode, way.space, range.start, range.end) {
+            Err(Errno::PERM) => way.items = None,
+            result => return result,
         }
-        result => result,
     }
+    pieces(file, *way, range.start, range.end, usize::MAX, false)
 }
 
 /// At most `most` pieces of a range of a file, in order, cut to the range. `sync` writes its dirty pages first.

@@ -7,7 +7,7 @@
 //! |---|---|---|
 //! | which extents does a range of a file have? | `layout::pieces` | `content::delta`, put, dedupe of ranges |
 //! | are two files on the same blocks, or where not? | `map::Map`, `layout::has_same_extents` | dedupe, snapshot |
-//! | the same for files with any number of extents | `streamed` | verify |
+//! | the same for files with any number of extents | `streamed`; on Btrfs `differing` | verify, snapshot |
 //! | how many bytes of this file lie in those files? | `places::Places` | put, `content::rewrite` |
 //! | which ranges are held by whom? | `intervals` (packed) | see below |
 //! | which of these files share which ranges? | `sharing::Holdings` | fiemap |
@@ -26,6 +26,7 @@
 
 pub mod address_space;
 pub(crate) mod bound;
+pub(crate) mod differing;
 pub(crate) mod intervals;
 pub(crate) mod layout;
 pub(crate) mod map;

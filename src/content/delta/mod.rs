@@ -2,14 +2,16 @@
 //!
 //! `windows` reads a file once and compares it with a `list` of the base's hashes, or with the base itself. `update`
 //! writes the differing blocks into a clone of the base, for sources on another filesystem. `share` lets a clone of the
-//! source share the equal blocks with the base, for sources on the same filesystem. Callers choose the files for which
-//! this pays.
+//! source share the equal blocks with the base, for sources on the same filesystem. `follow` makes such a clone from a
+//! file with the base's content, by clones of the ranges that changed. Callers choose the files for which this pays.
 
+mod follow;
 pub mod list;
 mod share;
 mod update;
 mod windows;
 
+pub(crate) use follow::follow;
 pub use list::{List, NewList};
 pub use share::{Shared, share};
 pub use update::{Updated, update};

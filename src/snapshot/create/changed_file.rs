@@ -2,8 +2,9 @@
 //! decides which files are compared, and makes their records.
 //!
 //! A source on the snapshot's own filesystem is cloned. The clone holds one moment, and then shares the equal blocks of
-//! the last version. For a source on another filesystem, the last version is cloned, and the blocks that differ are
-//! written into that clone.
+//! the last version. Where the staging tree began as a snapshot of the last one, only the changed ranges are cloned.
+//! For a source on another filesystem, the last version is cloned, and the blocks that differ are written into that
+//! clone.
 
 use super::added_entry::{AddedEntry, Try};
 use super::context::Context;
@@ -21,7 +22,8 @@ use crate::extents::layout;
 use crate::fs::filesystem::Kind;
 use crate::fs::openat;
 use crate::fs::sparse;
-use crate::fs::status::Status;
+use crate::fs::status::{Status, Time};
+use crate::fs::timestamp::{Clock, may_have_changed_since};
 use crate::monitor::{Amount, Change};
 use crate::snapshot::manifest::{Body, Entry, FileBody, Stored};
 use crate::util::mutex::lock;
@@ -120,9 +122,10 @@ fn clone_and_share(
     last: &LastVersion,
     is_last_try: bool,
 ) -> std::result::Result<Try, CopyError> {
-    let SourceFile { fd, status, .. } = source;
-    let file = target.create(found, &source.attributes(target.staged)).map_err(CopyError::Destination)?;
-    target.staged.strategy.clone(fd, status.dev, &file).map_err(|_| CopyError::Destination(Errno::OPNOTSUPP))?;
+    let file = match kept_clone(target, found, source, last) {
+        Some(file) => file,
+        None => whole_clone(target, found, source)?,
+    };
     if !is_last_try && !source.is_untouched() {
         return Ok(Try::Changed);
     }
@@ -150,6 +153,35 @@ fn clone_and_share(
         Content { data, holes, written, read, hash }
     };
     finish(target.staged, found, source, &file, &content, Reason::Pinned).map(Try::Frozen)
+}
+
+/// The last version of the staging tree, with the content of the source: only the ranges with other extents are cloned.
+/// `None` if that is not possible, or if the source may have changed meanwhile.
+fn kept_clone(
+    target: &Target<'_>,
+    found: &SourceEntry<'_>,
+    source: &SourceFile,
+    last: &LastVersion,
+) -> Option<OwnedFd> {
+    // A change from now on must show in the times of the source.
+    if source.recheck || may_have_changed_since(source.status.ctime, Time::now(), Clock::Local) {
+        return None;
+    }
+    let attributes = source.attributes(target.staged);
+    let file = reused_file::with_content(target.staged, target.above, found, &attributes, &last.status).ok()??;
+    delta::follow(source.fd.as_fd(), file.as_fd()).ok()?;
+    source.is_untouched().then_some(file)
+}
+
+/// A new file of the staging tree, and the source cloned into it.
+fn whole_clone(
+    target: &Target<'_>,
+    found: &SourceEntry<'_>,
+    source: &SourceFile,
+) -> std::result::Result<OwnedFd, CopyError> {
+    let file = target.create(found, &source.attributes(target.staged)).map_err(CopyError::Destination)?;
+    let cloned = target.staged.strategy.clone(&source.fd, source.status.dev, &file);
+    cloned.map_err(|_| CopyError::Destination(Errno::OPNOTSUPP)).map(|()| file)
 }
 
 /// For a source on another filesystem: clones the last version, then writes the blocks that differ.
