@@ -1,12 +1,14 @@
 //! `cargo xtask bench`: pleach measured against other tools and against the floors, side by side in the same run.
 //!
-//! A bench is a file or a folder of its own (`snapshot`, `changes`, `dedupe`, `copy`, `million`, `nights`, `moved`,
-//! `put`, `du`, `fiemap`, `prune`, `replicate`, `offsite`, `scale`, `verify`, `versus`). `session` starts it. It names
-//! its contenders (`contender`) and its filesystems (`stage`). `runner` has them take turns, `measure` times one run,
-//! `record` and `results` keep the medians, and `report` writes `docs/benchmarks.md` from the medians and `questions`.
+//! A bench is a file or a folder of its own (`snapshot`, `changes`, `dedupe`, `copy`, `million`, `nights`, `chain`,
+//! `moved`, `put`, `du`, `fiemap`, `prune`, `replicate`, `offsite`, `scale`, `verify`, `versus`). `session` starts it.
+//! It names its contenders (`contender`) and its filesystems (`stage`). `runner` has them take turns, `measure` times
+//! one run, `record` and `results` keep the medians, and `report` writes `docs/benchmarks.md` from the medians and
+//! `questions`.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a chore talks to the person who runs it")]
 
+mod chain;
 mod changes;
 mod contender;
 mod copy;
@@ -74,6 +76,8 @@ enum Bench {
     Put(put::Options),
     /// What a snapshot costs when little of an image, a database or many small files changed
     Nights(nights::Options),
+    /// The last night of a year against an early one
+    Chain(chain::Options),
     /// 50 of 60 snapshots removed, against rm
     Prune(prune::Options),
     /// Ten nights to another filesystem, against btrfs send and rsync
@@ -115,6 +119,7 @@ fn run(cli: &Cli) -> Result<ExitCode> {
         Bench::Moved(options) => moved::run(options, save),
         Bench::Put(options) => put::run(options, save),
         Bench::Nights(options) => nights::run(options, save),
+        Bench::Chain(options) => chain::run(options, save),
         Bench::Prune(options) => prune::run(options, save),
         Bench::Replicate(options) => replicate::run(options, save),
         Bench::Offsite(options) => offsite::run(options, save),

@@ -169,8 +169,10 @@ pub(crate) const QUESTIONS: &[Question] = &[
         at_least: None,
         more: &[],
         note: "The peers write each file under its final name at once, so a killed copy leaves half files. On \
-               Btrfs a file without a name costs one more item of the tree, up to 13 %. A temporary name and a \
-               rename take longer on every filesystem.",
+               Btrfs a file without a name costs one more item of the tree, up to 13 %. So pleach fills a new \
+               directory of small files under a temporary name, and gives it its own name when they are complete. \
+               To XFS from itself, `cpz` is faster, because it keeps no times. A temporary name and a rename for \
+               each file take longer on every filesystem.",
     },
     Question {
         id: "put",
@@ -201,6 +203,18 @@ pub(crate) const QUESTIONS: &[Question] = &[
                `--unchanged hardlink` spares them. The time of `cat` swings from 4.9 to 17 s for 8 GiB; direct \
                reads alone take 5.5 to 5.9 s. FICLONE of an image with extents split by a change of \
                100,000 blocks takes 2.4 to 3.2 s.",
+    },
+    Question {
+        id: "chain",
+        title: "The last night of a year",
+        asked: "At most 1.5 of the time of the tenth night.",
+        floor: "A clone of the image, and the deletion of a clone: whichever takes longer.",
+        run: "`cargo xtask bench chain`",
+        measure: SECONDS,
+        is_limit: false,
+        at_least: None,
+        more: &[Column { heading: "data read MiB", figure: "data_bytes", unit: Unit::Mebibytes }, MEMORY],
+        note: "",
     },
     Question {
         id: "moved",

@@ -9,7 +9,7 @@
 //! the snapshot this comparison must find none.
 
 pub(crate) mod blocks;
-mod subject;
+pub(crate) mod subject;
 
 use crate::contender::{Contender, Figures, Role};
 use crate::floor;
@@ -84,7 +84,7 @@ pub(crate) fn run(options: &Options, save: bool) -> Result<ExitCode> {
 
 fn on(kind: Kind, dir: &Path, options: &Options, save: bool) -> Result<()> {
     let is_wanted = |only: Only| options.only.is_empty() || options.only.contains(&only);
-    let image = Subject::Image { bytes: options.gib << 30 };
+    let image = subject::image(options.gib << 30);
     let database = subject::database(options.scale);
     if database.is_none() && is_wanted(Only::Database) {
         println!("skipped: no PostgreSQL with pgbench here");
@@ -134,7 +134,7 @@ fn changed_in_place(kind: Kind, dir: &Path, subject: Subject, from: From, rounds
 /// round would not start from the same state.
 fn written_whole(kind: Kind, dir: &Path, bytes: u64, save: bool) -> Result<()> {
     let mut stage = Stage::new(dir, (kind, ((2 * bytes + bytes / 4) >> 20) + (2 << 10)), None)?;
-    let (subject, title) = (Subject::Image { bytes }, format!("image written whole on the same {}", kind.title()));
+    let (subject, title) = (subject::image(bytes), format!("image written whole on the same {}", kind.title()));
     stage.mark()?;
     make(&stage, subject, &title)?;
     subject.rewrite(&stage.tree())?;

@@ -20,11 +20,13 @@ const TRANSACTIONS: u32 = 14;
 
 /// The changing data.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Subject {
+pub(crate) enum Subject {
     /// The image of a virtual machine.
     Image {
         /// Its size.
         bytes: u64,
+        /// One block in this many changes.
+        changing: u64,
     },
     /// Files of one or two blocks.
     Small {
@@ -36,6 +38,11 @@ pub(super) enum Subject {
         /// pgbench's scale.
         scale: u32,
     },
+}
+
+/// An image of this size, which changes as much as the other data.
+pub(super) fn image(bytes: u64) -> Subject {
+    Subject::Image { bytes, changing: CHANGING }
 }
 
 /// A database of this scale, if PostgreSQL is installed.
@@ -55,16 +62,16 @@ impl Subject {
     /// The approximate size.
     pub(super) fn size(self) -> u64 {
         match self {
-            Subject::Image { bytes } => bytes,
+            Subject::Image { bytes, .. } => bytes,
             Subject::Small { files } => files * 3 * BLOCK,
             Subject::Database { scale } => ((u64::from(scale) * 16) << 20) + (2 << 30),
         }
     }
 
     /// Creates the data in an empty directory.
-    pub(super) fn make(self, dir: &Path) -> Result<()> {
+    pub(crate) fn make(self, dir: &Path) -> Result<()> {
         match self {
-            Subject::Image { bytes } => write_image(&dir.join("image"), bytes, |_| false),
+            Subject::Image { bytes, .. } => write_image(&dir.join("image"), bytes, |_| false),
             Subject::Small { files } => write_small(dir, files),
             Subject::Database { scale } => {
                 let server = Server::new(dir)?;
@@ -75,17 +82,17 @@ impl Subject {
     }
 
     /// Changes some of the blocks in place.
-    pub(super) fn change(self, dir: &Path, round: u32) -> Result<()> {
+    pub(crate) fn change(self, dir: &Path, round: u32) -> Result<()> {
         let mut noise = Noise::from(u64::from(round) + 1000);
         match self {
-            Subject::Image { bytes } => {
+            Subject::Image { bytes, changing } => {
                 let file = File::options().write(true).open(dir.join("image"))?;
-                for block in some_of(bytes / BLOCK, &mut noise) {
+                for block in some_of(bytes / BLOCK, changing, &mut noise) {
                     file.write_all_at(&noise.bytes(BLOCK as usize), block * BLOCK)?;
                 }
                 Ok(file.sync_all()?)
             }
-            Subject::Small { files } => some_of(files, &mut noise).into_iter().try_for_each(|number| {
+            Subject::Small { files } => some_of(files, CHANGING, &mut noise).into_iter().try_for_each(|number| {
                 let file = File::options().write(true).open(small(dir, files).path(number))?;
                 Ok(file.write_all_at(&noise.bytes(BLOCK as usize), 0)?)
             }),
@@ -101,7 +108,7 @@ impl Subject {
 
     /// Rewrites an image, with some of its blocks changed.
     pub(super) fn rewrite(self, dir: &Path) -> Result<()> {
-        let Subject::Image { bytes } = self else { return Ok(()) };
+        let Subject::Image { bytes, .. } = self else { return Ok(()) };
         fs::remove_file(dir.join("image"))?;
         let mut noise = Noise::from(2000);
         let mut chosen = 0;
@@ -114,9 +121,9 @@ impl Subject {
     }
 }
 
-/// One in [`CHANGING`] of the numbers below `all`, in random order, as a machine writes.
-fn some_of(all: u64, noise: &mut Noise) -> Vec<u64> {
-    let mut some: Vec<_> = (0..all / CHANGING).map(|n| n * CHANGING + noise.number() % CHANGING).collect();
+/// One number in `changing` of those below `all`, in random order, as a machine writes.
+fn some_of(all: u64, changing: u64, noise: &mut Noise) -> Vec<u64> {
+    let mut some: Vec<_> = (0..all / changing).map(|n| n * changing + noise.number() % changing).collect();
     for n in (1..some.len()).rev() {
         some.swap(n, (noise.number() % (n as u64 + 1)) as usize);
     }

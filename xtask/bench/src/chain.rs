@@ -1,0 +1,185 @@
+//! `cargo xtask bench chain`: a year of snapshots. One block in a thousand of an image changes before each, and the
+//! last ones are compared with those around the tenth.
+//!
+//! Each change cuts extents of the image, so the list of its extents grows from night to night, and with it the work of
+//! each call that walks this list. A clone of the image and its deletion show what the kernel takes for that.
+
+use crate::contender::{Contender, Figures, Role};
+use crate::measure::summary;
+use crate::nights::{blocks, subject::Subject};
+use crate::record::{About, finish};
+use crate::runner::{self, Measured, Plan};
+use crate::session::{self, Rounds, ensure_usual};
+use crate::stage::{Cache, Stage};
+use crate::tools::{plain, pleach};
+use anyhow::{Result, ensure};
+use clap::Args;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use xtask::command::{find, output, program};
+use xtask::image::Kind;
+use xtask::space;
+
+/// The sizes for recorded figures.
+const NIGHTS: u32 = 365;
+const GIB: u64 = 4;
+/// One block in this many changes before each snapshot.
+const CHANGING: u64 = 1000;
+/// The night that the last one is compared with.
+const EARLY: u32 = 10;
+
+/// The options of this bench.
+#[derive(Args)]
+pub(crate) struct Options {
+    #[command(flatten)]
+    rounds: Rounds,
+    /// The number of nights
+    #[arg(long, default_value_t = NIGHTS, value_parser = clap::value_parser!(u32).range(20..=10_000))]
+    nights: u32,
+    /// How large the image is, in GiB
+    #[arg(long, default_value_t = GIB, value_parser = clap::value_parser!(u64).range(1..=1024))]
+    gib: u64,
+}
+
+/// Runs the bench.
+pub(crate) fn run(options: &Options, save: bool) -> Result<ExitCode> {
+    ensure_usual(save, options.nights == NIGHTS && options.gib == GIB)?;
+    session::on_each(
+        &options.rounds.kinds,
+        || Ok(()),
+        |kind, dir| [false, true].into_iter().try_for_each(|is_here| on(kind, dir, is_here, options, save)),
+    )
+}
+
+fn on(kind: Kind, dir: &Path, is_here: bool, options: &Options, save: bool) -> Result<()> {
+    let image = Subject::Image { bytes: options.gib << 30, changing: CHANGING };
+    let mebibytes = (options.gib * 3) << 10;
+    let mut stage = if is_here {
+        Stage::new(dir, (kind, mebibytes), None)?
+    } else {
+        Stage::new(dir, (Kind::Xfs, mebibytes), Some((kind, mebibytes)))?
+    };
+    let place = if is_here { "on the same" } else { "elsewhere," };
+    println!("image {place} {}: making it", kind.title());
+    fs::create_dir(stage.tree())?;
+    image.make(&stage.tree())?;
+    output(&mut snapshot(&stage))?;
+    let sizes = format!("{} GiB, one block in {CHANGING} changed before each snapshot", options.gib);
+    let (mut night, mut medians) = (1, Vec::new());
+    for last in [EARLY, options.nights] {
+        let title = format!("image {place} {}, night {last}", kind.title());
+        while night + options.rounds.runs < last {
+            night += 1;
+            image.change(&stage.tree(), night)?;
+            output(&mut snapshot(&stage))?;
+        }
+        let plan = Plan { label: title.clone(), rounds: options.rounds.runs, cache: Cache::Cold };
+        let jobs = [Job::Snapshot, Job::Clone, Job::Delete].map(Way);
+        let rows = runner::run_rounds(&mut stage, &jobs, &plan, &mut |stage, _| {
+            night += 1;
+            image.change(&stage.tree(), night)?;
+            space::sync(stage.source())
+        })?;
+        medians.push(rows.first().map_or(0.0, |row: &Measured| row.median("seconds")));
+        finish(
+            About { question: "chain", title, sizes: &sizes, checked: "the snapshot equals its source" },
+            &plan,
+            &rows,
+            save,
+        )?;
+    }
+    println!("night {} took {:.2} of the time of night {EARLY}", options.nights, medians[1] / medians[0]);
+    stage.strike()
+}
+
+fn repo(stage: &Stage) -> PathBuf {
+    stage.written().join("repo")
+}
+
+fn snapshot(stage: &Stage) -> Command {
+    let mut command = plain(Some(pleach()));
+    command.args(["snapshot", "--json"]).arg(stage.tree()).arg(repo(stage));
+    command
+}
+
+/// The path of the source in the newest snapshot.
+fn latest(stage: &Stage) -> PathBuf {
+    repo(stage).join("latest").join(stage.tree().strip_prefix("/").unwrap_or(&stage.tree()))
+}
+
+/// A clone of the newest image in the repository.
+fn clone(stage: &Stage) -> Command {
+    let mut command = program("cp");
+    command.arg("--reflink=always").arg(latest(stage).join("image")).arg(stage.fresh());
+    command
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Job {
+    Snapshot,
+    /// A clone of the image.
+    Clone,
+    /// The deletion of a clone.
+    Delete,
+}
+
+struct Way(Job);
+
+impl Contender for Way {
+    fn name(&self) -> String {
+        match self.0 {
+            Job::Snapshot => "pleach snapshot",
+            Job::Clone => "`cp --reflink=always`",
+            Job::Delete => "`rm` of a clone",
+        }
+        .into()
+    }
+
+    fn role(&self) -> Role {
+        if self.0 == Job::Snapshot { Role::Ours } else { Role::Floor }
+    }
+
+    fn program(&self) -> Option<PathBuf> {
+        match self.0 {
+            Job::Snapshot => Some(pleach()),
+            Job::Clone => find("cp"),
+            Job::Delete => find("rm"),
+        }
+    }
+
+    fn prepare(&self, stage: &mut Stage) -> Result<()> {
+        if self.0 == Job::Delete { output(&mut clone(stage)).map(drop) } else { Ok(()) }
+    }
+
+    fn command(&self, stage: &Stage) -> Command {
+        match self.0 {
+            Job::Snapshot => snapshot(stage),
+            Job::Clone => clone(stage),
+            Job::Delete => {
+                let mut command = program("rm");
+                command.arg(stage.fresh());
+                command
+            }
+        }
+    }
+
+    fn is_heard(&self) -> bool {
+        self.0 == Job::Snapshot
+    }
+
+    fn check(&self, stage: &mut Stage, said: &str) -> Result<Figures> {
+        match self.0 {
+            Job::Snapshot => {
+                let differing = blocks::differing(&latest(stage), &stage.tree())?;
+                ensure!(differing == 0, "the last snapshot does not equal its source");
+                Ok(Figures::from([("data_bytes", summary(said, "read_bytes")?)]))
+            }
+            Job::Clone => {
+                fs::remove_file(stage.fresh())?;
+                Ok(Figures::new())
+            }
+            Job::Delete => Ok(Figures::new()),
+        }
+    }
+}
