@@ -12,7 +12,6 @@ use crate::extents::places::Places;
 use crate::extents::ranges::Bytes;
 use crate::fs::pread::{read_exact, write_all};
 use crate::monitor::Monitor;
-use crate::sys::fiemap;
 use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -105,7 +104,7 @@ pub(crate) fn release(
     monitor: &dyn Monitor,
 ) -> Result<(), Failure> {
     // Before its dirty pages are written, the clone would still show all of its old extents.
-    fiemap::extents(new, true).next().transpose().map_err(Failure::Destination)?;
+    layout::settle(new).map_err(Failure::Destination)?;
     let space = Some(alone.space());
     let (mut way, mut own_way) = (Way::finest(old, space, true), Way::finest(new, space, true));
     let pieces = layout::all_pieces(old, &mut way, &(0..u64::MAX)).map_err(Failure::Source)?;

@@ -4,12 +4,10 @@
 //! FIEMAP would not do: it does not show where in a compressed extent the data begins, and finds out for each extent
 //! who else has it.
 
-use super::layout::Inode;
+use super::layout::{Inode, settle};
 use super::ranges::Bytes;
-use crate::fs::status::Status;
 use crate::sys::btrfs::tree::{self, EXTENT_DATA, Key, Step};
 use crate::sys::btrfs::{ExtentPart, FileExtent};
-use crate::sys::fiemap;
 use rustix::io::{Errno, Result};
 use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
@@ -50,13 +48,6 @@ pub(crate) fn each_differing(
         }
     }
     found.map_or(Ok(()), each)
-}
-
-/// Waits until the items of a file show everything that was written. After fdatasync(2) they may still be on their way;
-/// FIEMAP waits for them, whatever range it is asked for.
-fn settle(file: BorrowedFd<'_>) -> Result<()> {
-    let last = Status::of(file)?.size.saturating_sub(1);
-    fiemap::extents_from(file, last, true).next().transpose().map(drop)
 }
 
 /// The next range behind `at` in which both files have one part or none, and whether it is the same. `None`: both files

@@ -62,6 +62,13 @@ pub(crate) fn all_pieces(file: BorrowedFd<'_>, way: &mut Way, range: &Range<u64>
     pieces(file, *way, range.start, range.end, usize::MAX, false)
 }
 
+/// Writes the dirty pages of a file, and waits until its items show everything that was written. After fdatasync(2)
+/// they may still be on their way; FIEMAP waits for them, whatever range it is asked for.
+pub(crate) fn settle(file: BorrowedFd<'_>) -> Result<()> {
+    let last = Status::of(file)?.size.saturating_sub(1);
+    fiemap::extents_from(file, last, true).next().transpose().map(drop)
+}
+
 /// At most `most` pieces of a range of a file, in order, cut to the range. `sync` writes its dirty pages first.
 pub(crate) fn pieces(fd: BorrowedFd<'_>, way: Way, from: u64, to: u64, most: usize, sync: bool) -> Result<Vec<Piece>> {
     let mut pieces = Vec::new();

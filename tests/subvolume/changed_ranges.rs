@@ -12,7 +12,7 @@ use std::path::Path;
 
 const BLOCK: u64 = 4096;
 
-/// The extents of a file as an independent program sees them, without the addresses that it reports as shared or not.
+/// Where the extents of a file are, as an independent program reports it.
 fn extents(file: &Path) -> Vec<String> {
     let listed = tools::tool("filefrag", &["-v"], file).stdout;
     let fields = listed.lines().filter(|line| line.contains("..")).map(|line| {

@@ -124,7 +124,7 @@ fn clone_and_share(
 ) -> std::result::Result<Try, CopyError> {
     let file = match kept_clone(target, found, source, last) {
         Some(file) => file,
-        None => whole_clone(target, found, source)?,
+        None => whole_clone(target, found, source, (&source.fd, source.status.dev))?,
     };
     if !is_last_try && !source.is_untouched() {
         return Ok(Try::Changed);
@@ -173,14 +173,15 @@ fn kept_clone(
     source.is_untouched().then_some(file)
 }
 
-/// A new file of the staging tree, and the source cloned into it.
+/// A file of the staging tree, and the content of an open file on the device `dev` cloned into it.
 fn whole_clone(
     target: &Target<'_>,
     found: &SourceEntry<'_>,
     source: &SourceFile,
+    (content, dev): (&OwnedFd, u64),
 ) -> std::result::Result<OwnedFd, CopyError> {
     let file = target.create(found, &source.attributes(target.staged)).map_err(CopyError::Destination)?;
-    let cloned = target.staged.strategy.clone(&source.fd, source.status.dev, &file);
+    let cloned = target.staged.strategy.clone(content, dev, &file);
     cloned.map_err(|_| CopyError::Destination(Errno::OPNOTSUPP)).map(|()| file)
 }
 
@@ -226,13 +227,10 @@ fn with_last_content(
 ) -> std::result::Result<OwnedFd, CopyError> {
     let attributes = source.attributes(target.staged);
     let reused = reused_file::with_content(target.staged, target.above, found, &attributes, &last.status);
-    if let Some(file) = reused.map_err(CopyError::Destination)? {
-        return Ok(file);
+    match reused.map_err(CopyError::Destination)? {
+        Some(file) => Ok(file),
+        None => whole_clone(target, found, source, (&last.fd, last.status.dev)),
     }
-    let file = target.create(found, &attributes).map_err(CopyError::Destination)?;
-    let cloned = target.staged.strategy.clone(&last.fd, last.status.dev, &file);
-    cloned.map_err(|_| CopyError::Destination(Errno::OPNOTSUPP))?;
-    Ok(file)
 }
 
 /// Gives the file its attributes, and makes its record.

@@ -6,13 +6,14 @@
 
 use crate::contender::{Contender, Figures, Role};
 use crate::measure::summary;
-use crate::nights::{blocks, subject::Subject};
+use crate::nights::subject::Subject;
+use crate::nights::{From, ensure_equal, latest, make, snapshot};
 use crate::record::{About, finish};
 use crate::runner::{self, Measured, Plan};
 use crate::session::{self, Rounds, ensure_usual};
 use crate::stage::{Cache, Stage};
-use crate::tools::{plain, pleach};
-use anyhow::{Result, ensure};
+use crate::tools::pleach;
+use anyhow::Result;
 use clap::Args;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -48,27 +49,19 @@ pub(crate) fn run(options: &Options, save: bool) -> Result<ExitCode> {
     session::on_each(
         &options.rounds.kinds,
         || Ok(()),
-        |kind, dir| [false, true].into_iter().try_for_each(|is_here| on(kind, dir, is_here, options, save)),
+        |kind, dir| [From::Elsewhere, From::Here].into_iter().try_for_each(|from| on(kind, dir, from, options, save)),
     )
 }
 
-fn on(kind: Kind, dir: &Path, is_here: bool, options: &Options, save: bool) -> Result<()> {
+fn on(kind: Kind, dir: &Path, from: From, options: &Options, save: bool) -> Result<()> {
     let image = Subject::Image { bytes: options.gib << 30, changing: CHANGING };
-    let mebibytes = (options.gib * 3) << 10;
-    let mut stage = if is_here {
-        Stage::new(dir, (kind, mebibytes), None)?
-    } else {
-        Stage::new(dir, (Kind::Xfs, mebibytes), Some((kind, mebibytes)))?
-    };
-    let place = if is_here { "on the same" } else { "elsewhere," };
-    println!("image {place} {}: making it", kind.title());
-    fs::create_dir(stage.tree())?;
-    image.make(&stage.tree())?;
-    output(&mut snapshot(&stage))?;
+    let mut stage = from.stage(dir, kind, (options.gib * 3) << 10)?;
+    let place = from.title(image, kind);
+    make(&stage, image, &place)?;
     let sizes = format!("{} GiB, one block in {CHANGING} changed before each snapshot", options.gib);
     let (mut night, mut medians) = (1, Vec::new());
     for last in [EARLY, options.nights] {
-        let title = format!("image {place} {}, night {last}", kind.title());
+        let title = format!("{place}, night {last}");
         while night + options.rounds.runs < last {
             night += 1;
             image.change(&stage.tree(), night)?;
@@ -91,21 +84,6 @@ fn on(kind: Kind, dir: &Path, is_here: bool, options: &Options, save: bool) -> R
     }
     println!("night {} took {:.2} of the time of night {EARLY}", options.nights, medians[1] / medians[0]);
     stage.strike()
-}
-
-fn repo(stage: &Stage) -> PathBuf {
-    stage.written().join("repo")
-}
-
-fn snapshot(stage: &Stage) -> Command {
-    let mut command = plain(Some(pleach()));
-    command.args(["snapshot", "--json"]).arg(stage.tree()).arg(repo(stage));
-    command
-}
-
-/// The path of the source in the newest snapshot.
-fn latest(stage: &Stage) -> PathBuf {
-    repo(stage).join("latest").join(stage.tree().strip_prefix("/").unwrap_or(&stage.tree()))
 }
 
 /// A clone of the newest image in the repository.
@@ -171,8 +149,7 @@ impl Contender for Way {
     fn check(&self, stage: &mut Stage, said: &str) -> Result<Figures> {
         match self.0 {
             Job::Snapshot => {
-                let differing = blocks::differing(&latest(stage), &stage.tree())?;
-                ensure!(differing == 0, "the last snapshot does not equal its source");
+                ensure_equal(stage)?;
                 Ok(Figures::from([("data_bytes", summary(said, "read_bytes")?)]))
             }
             Job::Clone => {

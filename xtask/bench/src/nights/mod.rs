@@ -68,11 +68,29 @@ enum Only {
 
 /// The location of the source relative to the repository.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum From {
+pub(crate) enum From {
     /// On another filesystem, which is XFS.
     Elsewhere,
     /// On the same filesystem.
     Here,
+}
+
+impl From {
+    /// The filesystems, of this size, for a repository on a filesystem of this kind.
+    pub(crate) fn stage(self, dir: &Path, kind: Kind, mebibytes: u64) -> Result<Stage> {
+        match self {
+            From::Here => Stage::new(dir, (kind, mebibytes), None),
+            From::Elsewhere => Stage::new(dir, (Kind::Xfs, mebibytes), Some((kind, mebibytes))),
+        }
+    }
+
+    /// The subject and its place, for titles.
+    pub(crate) fn title(self, subject: Subject, kind: Kind) -> String {
+        match self {
+            From::Here => format!("{} on the same {}", subject.name(), kind.title()),
+            From::Elsewhere => format!("{} elsewhere, {}", subject.name(), kind.title()),
+        }
+    }
 }
 
 /// Runs the bench.
@@ -101,14 +119,7 @@ fn on(kind: Kind, dir: &Path, options: &Options, save: bool) -> Result<()> {
 
 fn changed_in_place(kind: Kind, dir: &Path, subject: Subject, from: From, rounds: u32, save: bool) -> Result<()> {
     let mebibytes = (subject.size() + subject.size() / 4 + (3 << 30)) >> 20;
-    let mut stage = match from {
-        From::Here => Stage::new(dir, (kind, mebibytes), None)?,
-        From::Elsewhere => Stage::new(dir, (Kind::Xfs, mebibytes), Some((kind, mebibytes)))?,
-    };
-    let title = match from {
-        From::Here => format!("{} on the same {}", subject.name(), kind.title()),
-        From::Elsewhere => format!("{} elsewhere, {}", subject.name(), kind.title()),
-    };
+    let (mut stage, title) = (from.stage(dir, kind, mebibytes)?, from.title(subject, kind));
     make(&stage, subject, &title)?;
     let (changed, last) = (Cell::new(0.0), RefCell::new(PathBuf::new()));
     let way =
@@ -147,14 +158,15 @@ fn written_whole(kind: Kind, dir: &Path, bytes: u64, save: bool) -> Result<()> {
 }
 
 /// Makes the source and its first snapshot.
-fn make(stage: &Stage, subject: Subject, title: &str) -> Result<()> {
+pub(crate) fn make(stage: &Stage, subject: Subject, title: &str) -> Result<()> {
     println!("{title}: making it");
     fs::create_dir(stage.tree())?;
     subject.make(&stage.tree())?;
     output(&mut snapshot(stage)).map(drop)
 }
 
-fn snapshot(stage: &Stage) -> Command {
+/// A snapshot of the source.
+pub(crate) fn snapshot(stage: &Stage) -> Command {
     let mut command = plain(Some(pleach()));
     command.args(["snapshot", "--json"]).arg(stage.tree()).arg(repo(stage));
     command
@@ -165,11 +177,12 @@ fn repo(stage: &Stage) -> PathBuf {
 }
 
 /// The path of the source in the newest snapshot.
-fn latest(stage: &Stage) -> PathBuf {
+pub(crate) fn latest(stage: &Stage) -> PathBuf {
     repo(stage).join("latest").join(stage.tree().strip_prefix("/").unwrap_or(&stage.tree()))
 }
 
-fn ensure_equal(stage: &Stage) -> Result<()> {
+/// Checks that the newest snapshot has the content of the source.
+pub(crate) fn ensure_equal(stage: &Stage) -> Result<()> {
     ensure!(blocks::differing(&latest(stage), &stage.tree())? == 0, "the last snapshot does not equal its source");
     Ok(())
 }
