@@ -288,6 +288,25 @@ on_filesystems! {
         assert!(number(&third, "read_bytes") < 8 * size as u64, "{third}");
     }
 
+    [xfs, btrfs] fn a_hash_is_not_read_again_where_another_file_of_that_place_has_it(fs: &Filesystem) {
+        let dir = fs.dir("tree");
+        let size = 2 << 20;
+        for number in 0..6_usize {
+            let mut content = bytes(8, size);
+            content[100_000 + number / 2] ^= 0xff;
+            let file = File::create(dir.join(format!("{number}"))).expect("a file can be made");
+            // More extents for the first file of each pair, so that the second one is the source and has the hash.
+            let parts = if number % 2 == 0 { vec![size / 2..size, 0..size / 2] } else { vec![0..size] };
+            for part in parts {
+                file.write_all_at(&content[part.clone()], part.start as u64).expect("a file can be written");
+                file.sync_all().expect("a file can be synced");
+            }
+        }
+        assert_eq!(number(&dedupe(&dir), "duplicate_files"), 3);
+        let again = dedupe(&dir);
+        assert_eq!((number(&again, "read_bytes"), number(&again, "submitted_bytes")), (0, 0), "{again}");
+    }
+
     [xfs, btrfs] fn a_plan_has_a_line_for_each_file_and_changes_nothing(fs: &Filesystem) {
         let dir = fs.dir("tree");
         for name in ["a", "b", "c"] {

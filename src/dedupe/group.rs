@@ -54,21 +54,18 @@ pub(super) fn share_equal(run: &Run<'_>, mut members: Vec<&mut Member>, source: 
     match layouts(&differing) {
         0 => {}
         1 => differing.iter().for_each(|member| run.record_skip(member.file, Skip::Differs)),
-        _ => sort_out(run, sources.into_iter().next(), differing),
+        _ => sort_out(run, &mut sources, differing),
     }
 }
 
 /// Sorts files that look equal but differ from the source: files with the same hash belong together.
-fn sort_out(run: &Run<'_>, source: Option<&mut Member>, mut members: Vec<&mut Member>) {
+fn sort_out(run: &Run<'_>, sources: &mut [&mut Member], mut members: Vec<&mut Member>) {
     if run.is_over() {
         return;
     }
     // The source's hash shows the next run which files differ from it.
-    source.map(|source| survey::hash(run, source));
-    for same in members.chunk_by_mut(|a, b| a.facts.layout == b.facts.layout) {
-        let full = same.iter_mut().find_map(|member| survey::hash(run, member));
-        same.iter_mut().for_each(|member| member.facts.full = full);
-    }
+    hash_one(run, sources);
+    members.chunk_by_mut(|a, b| a.facts.layout == b.facts.layout).for_each(|same| hash_one(run, same));
     members.retain(|member| !member.out && member.facts.full.is_some());
     members.sort_by_key(|member| member.facts.full);
     let mut rest = members.into_iter().peekable();
@@ -84,6 +81,13 @@ fn sort_out(run: &Run<'_>, source: Option<&mut Member>, mut members: Vec<&mut Me
             equal.iter().for_each(|member| run.record_skip(member.file, Skip::Differs));
         }
     }
+}
+
+/// Hashes one of the files in the same place, unless the hash of any of them is known. It holds for all of them.
+fn hash_one(run: &Run<'_>, same: &mut [&mut Member]) {
+    let known = same.iter().find_map(|member| member.facts.full);
+    let full = known.or_else(|| same.iter_mut().find_map(|member| survey::hash(run, member)));
+    same.iter_mut().for_each(|member| member.facts.full = full);
 }
 
 /// The hashes and the results of earlier comparisons for the files that lie where the source does.
