@@ -3,10 +3,12 @@
 mod elsewhere;
 mod here;
 mod lists;
+mod unread;
 
 use crate::harness::own::Own;
 use crate::harness::*;
 use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};

@@ -35,7 +35,7 @@ pub(crate) fn dedupe(dir: &Path) -> Value {
     dedupe_with(&[], dir, 0)
 }
 
-fn clone(from: &Path, to: &Path) {
+pub(crate) fn clone(from: &Path, to: &Path) {
     finish(Command::new("cp").args(["--reflink=always", "--preserve=all"]).arg(from).arg(to)).expect(0);
 }
 
@@ -257,54 +257,6 @@ on_filesystems! {
         assert!(tools::extents(&dir.join("zeros")).is_empty() || fs.kind == Kind::Xfs);
         let again = dedupe(&dir);
         assert_eq!(number(&again, "read_bytes"), 0, "{again}");
-    }
-
-    [xfs, btrfs] fn many_near_equal_files_are_read_twice_and_not_each_against_each(fs: &Filesystem) {
-        let dir = fs.dir("tree");
-        let size = 2 << 20;
-        for number in 0..20_usize {
-            let mut content = bytes(8, size);
-            // The difference is where no sample is taken, so only a comparison finds it. Two files of each kind.
-            content[100_000 + number / 2] ^= 0xff;
-            write(dir.join(format!("{number:02}")), &content);
-        }
-        let done = dedupe(&dir);
-        assert_eq!(number(&done, "duplicate_files"), 10, "{done}");
-        let read = number(&done, "read_bytes");
-        assert!(read <= 4 * 20 * size as u64, "{read} bytes read for {} of data", 20 * size);
-        for number in 0..10 {
-            assert_shared(&dir.join(format!("{:02}", number * 2)), &dir.join(format!("{:02}", number * 2 + 1)));
-        }
-        let again = dedupe(&dir);
-        assert_eq!((number(&again, "read_bytes"), number(&again, "submitted_bytes")), (0, 0), "{again}");
-        // A new file finds its equals, and the others are not read again for it.
-        clone(&dir.join("05"), &dir.join("known"));
-        let mut content = bytes(8, size);
-        content[100_003] ^= 0xff;
-        write(dir.join("new"), &content);
-        let third = dedupe(&dir);
-        assert_eq!(number(&third, "duplicate_files"), 1, "{third}");
-        assert_shared(&dir.join("06"), &dir.join("new"));
-        assert!(number(&third, "read_bytes") < 8 * size as u64, "{third}");
-    }
-
-    [xfs, btrfs] fn a_hash_is_not_read_again_where_another_file_of_that_place_has_it(fs: &Filesystem) {
-        let dir = fs.dir("tree");
-        let size = 2 << 20;
-        for number in 0..6_usize {
-            let mut content = bytes(8, size);
-            content[100_000 + number / 2] ^= 0xff;
-            let file = File::create(dir.join(format!("{number}"))).expect("a file can be made");
-            // More extents for the first file of each pair, so that the second one is the source and has the hash.
-            let parts = if number % 2 == 0 { vec![size / 2..size, 0..size / 2] } else { vec![0..size] };
-            for part in parts {
-                file.write_all_at(&content[part.clone()], part.start as u64).expect("a file can be written");
-                file.sync_all().expect("a file can be synced");
-            }
-        }
-        assert_eq!(number(&dedupe(&dir), "duplicate_files"), 3);
-        let again = dedupe(&dir);
-        assert_eq!((number(&again, "read_bytes"), number(&again, "submitted_bytes")), (0, 0), "{again}");
     }
 
     [xfs, btrfs] fn a_plan_has_a_line_for_each_file_and_changes_nothing(fs: &Filesystem) {

@@ -11,6 +11,7 @@
 
 pub(crate) mod disk;
 pub(crate) mod failing_disk;
+pub(crate) mod images;
 pub(crate) mod json_lines;
 pub(crate) mod manifests;
 pub(crate) mod meddler;

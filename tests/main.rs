@@ -14,6 +14,7 @@ mod dedupe;
 mod dedupe_accounting;
 mod dedupe_cache;
 mod dedupe_large_class;
+mod dedupe_near_equal;
 mod dedupe_safety;
 mod dedupe_scope;
 mod diff;

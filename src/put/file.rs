@@ -44,8 +44,9 @@ pub(super) fn clone(
         Some(base) if size > 0 => {
             // The kernel compares data before it shares, so the base need not be frozen.
             let base = delta::Base { file: base.source(), size: base.size(), list: None };
-            let by_extent = job.kind == Kind::Btrfs;
-            let shared = delta::share(out.as_fd(), size, &base, by_extent, &options(job, size)).map_err(failure)?;
+            let extents = delta::Extents { freed_whole: job.kind == Kind::Btrfs, differing: None };
+            let shared = delta::share(out.as_fd(), size, &base, extents, None, &options(job, size));
+            let shared = shared.map_err(failure)?;
             (content.read, content.hash) = (shared.read, shared.hash);
         }
         _ if hashed => {

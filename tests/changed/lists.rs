@@ -49,7 +49,6 @@ on_filesystems! {
     [xfs] fn an_altered_list_costs_a_reading_and_no_block(fs: &Filesystem) {
         spoiled(fs, |list| {
             let mut content = fs::read(list).expect("a list can be read");
-            // Damage in every page.
             content.iter_mut().skip(80).step_by(500).for_each(|byte| *byte ^= 1);
             write(list, &content);
         });
@@ -135,9 +134,10 @@ fn list_of(content: &[u8]) -> Vec<u8> {
     let mut file = tempfile::tempfile().expect("a file can be made");
     let list = NewList::new(file.try_clone().expect("a file"), content.len() as u64, tree::GRAIN);
     for (number, window) in content.chunks(tree::WINDOW as usize).enumerate() {
-        let mut shorts = Vec::new();
-        tree::window(window, number as u64 * tree::WINDOW, content.len() as u64, tree::GRAIN, &mut shorts);
-        list.write(number as u64, &shorts).expect("a list can be written");
+        let offset = |grain| number as u64 * tree::WINDOW + (grain * tree::GRAIN) as u64;
+        let grains = window.chunks(tree::GRAIN).enumerate();
+        let values: Vec<_> = grains.map(|(grain, bytes)| tree::grain(bytes, offset(grain))).collect();
+        list.write(number as u64, &values).expect("a list can be written");
     }
     list.finish(blake3::hash(content).as_bytes()).expect("a list can be written");
     let mut written = Vec::new();

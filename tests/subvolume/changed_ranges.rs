@@ -2,12 +2,10 @@
 //! with a clone of the whole image.
 
 use super::{take, take_both};
-use crate::harness::random::Random;
+use crate::harness::images::edit;
 use crate::harness::*;
 use crate::on_filesystems;
 use pleach::snapshot::create::Subvolumes;
-use rustix::fs::{FallocateFlags, fallocate};
-use std::fs::File;
 use std::path::Path;
 
 const BLOCK: u64 = 4096;
@@ -19,28 +17,6 @@ fn extents(file: &Path) -> Vec<String> {
         line.split(':').skip(1).take(3).map(|field| field.split_whitespace().collect::<String>()).collect::<Vec<_>>()
     });
     fields.map(|fields| fields.join(" ")).collect()
-}
-
-/// Changes an image of 400 blocks or more at random, and in each way that changes its extents.
-fn edit(image: &Path, round: u64) {
-    let mut random = Random(round);
-    let mut number = |below: u64| (random.fraction() * below as f64) as u64;
-    let blocks = image.metadata().unwrap().len() / BLOCK;
-    for _ in 0..=number(6) {
-        overwrite(image, number(blocks - 9) * BLOCK + number(3) * 100, &bytes(round, 5_000));
-    }
-    let file = File::options().write(true).open(image).unwrap();
-    let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-    match number(8) {
-        0 => file.set_len(number(40) + (300 + number(200)) * BLOCK).unwrap(),
-        1 => overwrite(image, blocks * BLOCK + number(9_000), &bytes(round, 10_000)),
-        2 => fallocate(&file, punch, number(blocks) * BLOCK, (1 + number(30)) * BLOCK).unwrap(),
-        3 => fallocate(&file, FallocateFlags::empty(), number(blocks) * BLOCK, (1 + number(30)) * BLOCK).unwrap(),
-        4 => fallocate(&file, FallocateFlags::KEEP_SIZE, (blocks + 2) * BLOCK, 9 * BLOCK).unwrap(),
-        5 => drop(tools::tool("btrfs", &["filesystem", "defragment", "-f", "-czstd"], image)),
-        6 => drop(tools::tool("btrfs", &["filesystem", "defragment", "-f"], image)),
-        _ => {}
-    }
 }
 
 on_filesystems! {
@@ -68,7 +44,7 @@ on_filesystems! {
         write(&image, &bytes(1, 500 * BLOCK as usize));
         for round in 0..24 {
             take_both(&format!("day-{round}"), &source, &repo, &plain);
-            edit(&image, round);
+            edit(fs.kind, &image, 500, round);
         }
     }
 }

@@ -7,13 +7,14 @@
 
 mod follow;
 pub mod list;
+mod look;
 mod share;
 mod update;
 mod windows;
 
 pub(crate) use follow::follow;
 pub use list::{List, NewList};
-pub use share::{Shared, share};
+pub use look::{Base, Options};
+pub use share::{Extents, Shared, share};
 pub use update::{Updated, update};
 pub(crate) use windows::is_zero;
-pub use windows::{Base, Options};

@@ -5,7 +5,9 @@
 //! less than half of an extent is new, the new part is rewritten and the rest shared with the base, and the clone
 //! releases the extent. Otherwise the extent stays shared with the source, and costs nothing while the source has it.
 
-use super::windows::{Base, Look, Options, Window, compare};
+use super::list::NewList;
+use super::look::{Base, Look, Options};
+use super::windows::{Window, compare};
 use crate::content::copy::CopyError;
 use crate::content::hash::tree::{GRAIN, Whole};
 use crate::content::rewrite;
@@ -28,8 +30,19 @@ use std::sync::Mutex;
 const STRIDE: u64 = 64 << 20;
 /// The longest wait for the rest of an extent before a decision. Extents of Btrfs are at most half as long.
 const PATIENCE: u64 = 256 << 20;
+/// So many ranges of a stride are not looked up one by one.
+const MANY: usize = 256;
 /// The most data in a compressed extent (`BTRFS_MAX_UNCOMPRESSED`).
 const MOST_ENCODED: u64 = 128 << 10;
+
+/// The extents of the two files.
+#[derive(Clone, Copy, Debug)]
+pub struct Extents<'a> {
+    /// Whether the filesystem frees only whole extents, as Btrfs does.
+    pub freed_whole: bool,
+    /// The ranges in which the two files may have different extents, in order and disjoint. `None`: not known.
+    pub differing: Option<&'a [Bytes]>,
+}
 
 /// The result, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,10 +59,20 @@ pub struct Shared {
     pub read: u64,
     /// BLAKE3 of the content, if requested.
     pub hash: Option<[u8; 32]>,
+    /// Whether the new list is complete.
+    is_listed: bool,
+}
+
+impl Shared {
+    /// The hash, if the new list is complete.
+    pub fn listed(&self) -> Option<[u8; 32]> {
+        self.hash.filter(|_| self.is_listed)
+    }
 }
 
 /// Shares ranges of `file` with equal ranges of the base at the same offsets. `file` is a private clone of `size`
-/// bytes, open for reading and writing. Its content does not change.
+/// bytes, open for reading and writing. Its content does not change. With a list of the base, its unchanged extents are
+/// not read.
 ///
 /// # Errors
 /// Errors of the kernel; `CANCELED` when the monitor asks to stop. A range that the kernel refuses to share is not an
@@ -58,7 +81,8 @@ pub fn share(
     file: BorrowedFd<'_>,
     size: u64,
     base: &Base<'_>,
-    by_extent: bool,
+    extents: Extents<'_>,
+    list: Option<&NewList>,
     options: &Options<'_>,
 ) -> std::result::Result<Shared, CopyError> {
     let space = AddressSpace::common(file, base.file).map_err(CopyError::Source)?;
@@ -66,19 +90,19 @@ pub fn share(
         file,
         size,
         base,
-        ways: (Way::finest(file, space, by_extent), Way::finest(base.file, space, by_extent)),
+        ways: (Way::finest(file, space, extents.freed_whole), Way::finest(base.file, space, extents.freed_whole)),
         options,
         waiting: Vec::new(),
         differing: Vec::new(),
         held: HashSet::new(),
-        done: Shared::default(),
+        done: Shared { is_listed: list.is_some() && options.hashed, ..Shared::default() },
     };
     let once = Once::begin(file, 0..size);
     let look = Look {
         file,
         size,
         base: Some(base),
-        grain: GRAIN,
+        grain: list.map_or(GRAIN, NewList::grain),
         once: &once,
         compared_again: true,
         dense: Mutex::default(),
@@ -99,21 +123,23 @@ pub fn share(
             }
         }
         let stride = start..(start + STRIDE).min(size);
-        let (alike, apart) = run.layouts(&stride).map_err(CopyError::Source)?;
-        let found = Mutex::new((0, Vec::new()));
+        let (alike, apart) = run.layouts(&stride, extents.differing).map_err(CopyError::Source)?;
+        let found = Mutex::new((0, Vec::new(), run.done.is_listed));
         let each = |window: &Window<'_>| {
             let mut found = lock(&found);
             found.0 += ranges::length(window.data);
             found.1.extend_from_slice(window.differing);
+            found.2 &= list.is_some_and(|list| list.write(window.number, window.values).is_ok());
             Ok(())
         };
         let read = compare(&look, &stride, &alike, &mut whole, &each)?;
-        let (data, differing) = mutex::into_inner(found);
+        let (data, differing, listed) = mutex::into_inner(found);
         let differing = ranges::list(differing);
         run.done.read += read.file + read.base;
+        run.done.is_listed = listed;
         run.done.data += data;
         run.done.holes += stride.end - stride.start - data;
-        if by_extent {
+        if extents.freed_whole {
             run.decide(apart, differing, stride.end)?;
         } else {
             let mut places = Vec::new();
@@ -131,11 +157,12 @@ pub fn share(
         dropped = behind.max(dropped);
         start = stride.end;
     }
-    if by_extent {
+    if extents.freed_whole {
         // The end of the file may have been skipped.
         run.decide(Vec::new(), Vec::new(), size)?;
     }
     run.done.hash = whole.finish();
+    run.done.is_listed &= list.zip(run.done.hash).is_some_and(|(list, hash)| list.finish(&hash).is_ok());
     Ok(run.done)
 }
 
@@ -157,14 +184,26 @@ struct Run<'a> {
 
 impl Run<'_> {
     /// The ranges of a stride that are already shared with the base, and the other pieces.
-    fn layouts(&mut self, stride: &Bytes) -> Result<(Vec<Bytes>, Vec<Piece>)> {
-        let mine = layout::all_pieces(self.file, &mut self.ways.0, stride)?;
-        let Some(space) = self.ways.0.space else { return Ok((Vec::new(), mine)) };
-        let theirs = layout::all_pieces(self.base.file, &mut self.ways.1, stride)?;
-        if self.ways.1.is_exact() {
-            self.held.extend(theirs.iter().filter_map(|piece| piece.extent_in(space)));
+    fn layouts(&mut self, stride: &Bytes, differing: Option<&[Bytes]>) -> Result<(Vec<Bytes>, Vec<Piece>)> {
+        let whole = std::slice::from_ref(stride);
+        let differing = differing.map(|differing| ranges::within(differing, stride).collect::<Vec<_>>());
+        let (mut alike, mut apart) = (Vec::new(), Vec::new());
+        for range in differing.as_deref().filter(|ranges| ranges.len() < MANY).unwrap_or(whole) {
+            let mine = layout::all_pieces(self.file, &mut self.ways.0, range)?;
+            let Some(space) = self.ways.0.space else {
+                apart.extend(mine);
+                continue;
+            };
+            let theirs = layout::all_pieces(self.base.file, &mut self.ways.1, range)?;
+            if self.ways.1.is_exact() {
+                self.held.extend(theirs.iter().filter_map(|piece| piece.extent_in(space)));
+            }
+            let (same, other) = split(&mine, &theirs);
+            alike.extend(same);
+            apart.extend(other);
         }
-        Ok(split(&mine, &theirs))
+        alike.extend(differing.iter().flat_map(|differing| ranges::subtract(whole, differing)));
+        Ok((ranges::list(alike), apart))
     }
 
     /// Shares equal ranges.

@@ -2,7 +2,8 @@
 //! differing blocks are written, adjacent blocks with one call.
 
 use super::list::NewList;
-use super::windows::{Base, Look, Options, Window, compare};
+use super::look::{Base, Look, Options};
+use super::windows::{Window, compare};
 use crate::content::copy::CopyError;
 use crate::content::hash::tree::{GRAIN, WINDOW, Whole};
 use crate::extents::ranges::Bytes;
@@ -35,7 +36,14 @@ pub struct Updated {
     /// BLAKE3 of the content, if requested.
     pub hash: Option<[u8; 32]>,
     /// Whether the new list is complete.
-    pub listed: bool,
+    is_listed: bool,
+}
+
+impl Updated {
+    /// The hash, if the new list is complete.
+    pub fn listed(&self) -> Option<[u8; 32]> {
+        self.hash.filter(|_| self.is_listed)
+    }
 }
 
 /// Makes the first `size` bytes of `source` the content of `destination`, which is a clone of the base, or empty if
@@ -84,7 +92,7 @@ impl Filling<'_> {
             self.write(window, &written).map_err(CopyError::Destination)?;
             data.fetch_add(crate::extents::ranges::length(window.data), Ordering::Relaxed);
             if let Some(list) = list
-                && list.write(window.number, window.shorts).is_err()
+                && list.write(window.number, window.values).is_err()
             {
                 unlisted.store(true, Ordering::Relaxed);
             }
@@ -97,7 +105,7 @@ impl Filling<'_> {
         let mut whole = Whole::default();
         let read = compare(&look, &(0..size), &[], &mut whole, &each)?;
         let hash = whole.finish();
-        let listed = !unlisted.into_inner()
+        let is_listed = !unlisted.into_inner()
             && list.zip(hash.as_ref()).is_some_and(|(list, hash)| options.hashed && list.finish(hash).is_ok());
         let data = data.into_inner();
         Ok(Updated {
@@ -107,7 +115,7 @@ impl Filling<'_> {
             read: read.file,
             base_read: read.base,
             hash,
-            listed,
+            is_listed,
         })
     }
 

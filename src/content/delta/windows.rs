@@ -1,136 +1,31 @@
 //! Reads a file once, in windows, with several threads, and reports for each window which blocks differ from the base.
+//! Blocks that are known to equal the base are read only for the hash, and not at all if the base has a list of hashes.
 
 use super::list::List;
+use super::look::{Base, Look};
 use crate::content::copy::CopyError;
-use crate::content::hash::tree::{self, Short, Subtree, WINDOW, Whole};
+use crate::content::hash::tree::{self, Subtree, WINDOW, Whole};
 use crate::extents::extent::ExtentFlags;
 use crate::extents::ranges::{self, Bytes};
-use crate::fs::direct_io::{Aligned, Once, read_once};
+use crate::fs::direct_io::{Aligned, read_once};
 use crate::fs::pread::read_full;
 use crate::fs::sparse::{self, Segment};
-use crate::monitor::{Amount, Monitor};
+use crate::monitor::Amount;
 use crate::sys::fiemap;
 use crate::util::mutex::{self, lock};
-use rustix::fs::{Advice, SeekFrom, fadvise, seek};
+use rustix::fs::{Advice, fadvise};
 use rustix::io::{Errno, Result};
 use std::num::NonZeroU64;
 use std::os::fd::BorrowedFd;
 use std::sync::Mutex;
-
-/// The earlier version of a file.
-#[derive(Clone, Copy, Debug)]
-pub struct Base<'a> {
-    /// Open for reading.
-    pub file: BorrowedFd<'a>,
-    /// The size in bytes.
-    pub size: u64,
-    /// The hashes of the base. With them most of it need not be read.
-    pub list: Option<&'a List>,
-}
-
-/// How to compare files.
-#[derive(Clone, Copy)]
-pub struct Options<'a> {
-    /// The unit of writing and sharing, in bytes: a power of two, at most a window.
-    pub block: u64,
-    /// Whether to hash the content.
-    pub hashed: bool,
-    /// The number of threads that read.
-    pub threads: usize,
-    /// Receives the progress.
-    pub monitor: &'a dyn Monitor,
-}
-
-/// A file that is compared with its base.
-pub(super) struct Look<'a> {
-    pub(super) file: BorrowedFd<'a>,
-    pub(super) size: u64,
-    pub(super) base: Option<&'a Base<'a>>,
-    /// The bytes that each value of the file's own list covers.
-    pub(super) grain: usize,
-    /// Reads the parts that nobody reads again.
-    pub(super) once: &'a Once<'a>,
-    /// Whether the kernel will compare the equal parts again.
-    pub(super) compared_again: bool,
-    /// The last range of data that was found. Without it, each window would make the kernel search the following
-    /// extents for the end of the data again, while the other threads wait.
-    pub(super) dense: Mutex<Bytes>,
-    pub(super) options: &'a Options<'a>,
-}
-
-impl Look<'_> {
-    /// Reads as much as the file has, and fills the rest with zeros.
-    fn read(&self, bytes: &mut [u8], offset: u64, stays: bool) -> Result<usize> {
-        let got = match stays {
-            true => read_full(self.file, bytes, offset)?,
-            false => self.once.read(bytes, offset)?,
-        };
-        bytes[got..].fill(0);
-        Ok(got)
-    }
-
-    /// The first offset at or after the given one at which the file or the base has data.
-    pub(super) fn next_data(&self, offset: u64) -> Result<Option<u64>> {
-        let dense = lock(&self.dense).clone();
-        if dense.contains(&offset) {
-            return Ok(Some(offset));
-        }
-        let data = |file: BorrowedFd<'_>| match seek(file, SeekFrom::Data(offset)) {
-            Ok(data) => Ok(Some(data)),
-            Err(Errno::NXIO) => Ok(None),
-            // The filesystem does not report holes.
-            Err(Errno::INVAL) => Ok(Some(offset)),
-            Err(error) => Err(error),
-        };
-        let own = data(self.file)?.filter(|at| *at < self.size);
-        let base = match self.base {
-            Some(base) if own != Some(offset) => data(base.file)?.filter(|at| *at < self.size),
-            _ => None,
-        };
-        Ok(own.into_iter().chain(base).min())
-    }
-
-    /// The data in a range, in whole blocks.
-    fn data(&self, range: &Bytes) -> Result<Vec<Bytes>> {
-        let dense = lock(&self.dense).clone();
-        if dense.start <= range.start && range.end <= dense.end {
-            return Ok(vec![range.clone()]);
-        }
-        let block = self.options.block;
-        let mut data = Vec::new();
-        for segment in sparse::within(self.file, range.start..self.size) {
-            let end = match segment? {
-                Segment::Hole { offset, length } => offset + length,
-                Segment::Data { offset, length } => {
-                    let end = offset + length;
-                    *lock(&self.dense) = offset..end;
-                    if offset < range.end {
-                        ranges::push(&mut data, offset / block * block..end.next_multiple_of(block).min(range.end));
-                    }
-                    end
-                }
-            };
-            if end >= range.end {
-                break;
-            }
-        }
-        Ok(data)
-    }
-
-    /// Whether the data of a window must stay in memory for the kernel: if more than a little of it may be shared.
-    /// Other data is only hashed.
-    fn stays(&self, data: &[Bytes], unknown: &[Bytes]) -> bool {
-        self.compared_again && ranges::length(unknown) > ranges::length(data) / 8
-    }
-}
 
 /// A compared window.
 pub(super) struct Window<'w> {
     pub(super) number: u64,
     /// The offset in the file.
     pub(super) offset: u64,
-    /// The content; empty if all of it is known to equal the base and is not hashed.
-    pub(super) bytes: &'w [u8],
+    /// The content; only what differs is sure to have been read.
+    bytes: &'w [u8],
     /// The data of the file, in whole blocks.
     pub(super) data: &'w [Bytes],
     /// The holes.
@@ -138,7 +33,7 @@ pub(super) struct Window<'w> {
     /// The blocks of data that differ from the base; adjacent blocks are joined.
     pub(super) differing: &'w [Bytes],
     /// The values of the grains, if hashed.
-    pub(super) shorts: &'w [Short],
+    pub(super) values: &'w [Subtree],
 }
 
 impl Window<'_> {
@@ -217,8 +112,9 @@ struct Run<'a> {
 struct Worker {
     bytes: Aligned,
     base: Vec<u8>,
-    page: Vec<u8>,
-    shorts: Vec<Short>,
+    /// The values of the grains of the base.
+    known: Vec<Subtree>,
+    values: Vec<Subtree>,
     read: Read,
 }
 
@@ -251,28 +147,32 @@ impl Run<'_> {
     }
 
     fn window(&self, number: u64, worker: &mut Worker) -> std::result::Result<Option<Subtree>, CopyError> {
-        let Look { size, grain, options, .. } = *self.look;
+        let Look { size, options, .. } = *self.look;
         let offset = number * WINDOW;
         let all = offset..(offset + WINDOW).min(size);
         let data = self.look.data(&all).map_err(CopyError::Source)?;
         let holes = ranges::subtract(std::slice::from_ref(&all), &data);
         let unknown = ranges::subtract(&data, self.alike);
-        worker.bytes.resize(0);
-        worker.shorts.clear();
         let stays = self.look.stays(&data, &unknown);
-        if options.hashed || !unknown.is_empty() {
-            worker.bytes.resize((all.end - all.start) as usize);
-            let bytes = worker.bytes.bytes_mut();
-            let within = |range: &Bytes| (range.start - offset) as usize..(range.end - offset) as usize;
-            holes.iter().for_each(|hole| bytes[within(hole)].fill(0));
-            for range in &data {
-                let got = self.look.read(&mut bytes[within(range)], range.start, stays).map_err(CopyError::Source)?;
+        let has_list = self.load_known(number, worker);
+        let wanted = match options.hashed {
+            false => unknown.clone(),
+            true if has_list => self.grains(&all, &unknown, &holes).map_err(CopyError::Source)?,
+            true => vec![all.clone()],
+        };
+        worker.bytes.resize(if wanted.is_empty() { 0 } else { (all.end - all.start) as usize });
+        let bytes = worker.bytes.bytes_mut();
+        let within = |range: &Bytes| (range.start - offset) as usize..(range.end - offset) as usize;
+        for part in &wanted {
+            ranges::within(&holes, part).for_each(|hole| bytes[within(&hole)].fill(0));
+            for range in ranges::within(&data, part) {
+                let got = self.look.read(&mut bytes[within(&range)], range.start, stays).map_err(CopyError::Source)?;
                 worker.read.file += got as u64;
             }
         }
-        let hash = options.hashed.then(|| tree::window(worker.bytes.bytes(), offset, size, grain, &mut worker.shorts));
+        let hash = options.hashed.then(|| self.hash(&all, &wanted, worker));
         let differing = match self.look.base {
-            Some(base) => self.differing(base, number, &unknown, stays, worker),
+            Some(base) => self.differing(base, offset, &unknown, stays, worker),
             None => unknown,
         };
         let window = Window {
@@ -282,36 +182,90 @@ impl Run<'_> {
             data: &data,
             holes: &holes,
             differing: &differing,
-            shorts: &worker.shorts,
+            values: &worker.values,
         };
         (self.each)(&window)?;
         options.monitor.advance(Amount { files: 0, bytes: all.end - all.start });
         Ok(hash)
     }
 
+    /// Reads the values of a window's grains in the base, if there is a list and the file is hashed in the same grains.
+    fn load_known(&self, number: u64, worker: &mut Worker) -> bool {
+        let Look { base, grain, size, options, .. } = *self.look;
+        let fits = |list: &&List| options.hashed && list.grain() == grain && size > WINDOW;
+        let list = base.and_then(|base| base.list).filter(fits);
+        let found = list.is_some_and(|list| list.window(number, &mut worker.known).is_some());
+        if !found {
+            worker.known.clear();
+        }
+        found
+    }
+
+    /// The grains of a window with values that the base's list does not have: the file or the base has data there that
+    /// is not known to be equal, or only one of them has the whole grain.
+    fn grains(&self, all: &Bytes, unknown: &[Bytes], holes: &[Bytes]) -> Result<Vec<Bytes>> {
+        let Look { size, base, grain, .. } = *self.look;
+        let grain = grain as u64;
+        let mut changed = unknown.to_vec();
+        if let Some(base) = base {
+            for hole in holes {
+                for segment in sparse::within(base.file, hole.start..base.size.min(hole.end).max(hole.start)) {
+                    if let Segment::Data { offset, length } = segment? {
+                        changed.push(offset.max(hole.start)..(offset + length).min(hole.end));
+                    }
+                }
+            }
+            if base.size != size {
+                let common = base.size.min(size) / grain * grain;
+                changed.push(common.clamp(all.start, all.end)..all.end);
+            }
+        }
+        let whole = |range: &Bytes| range.start / grain * grain..range.end.next_multiple_of(grain).min(all.end);
+        Ok(ranges::list(changed.iter().filter(|range| !range.is_empty()).map(whole).collect()))
+    }
+
+    /// Hashes the grains that were read, takes the values of the others from the base, and returns the value of the
+    /// window.
+    fn hash(&self, all: &Bytes, wanted: &[Bytes], worker: &mut Worker) -> Subtree {
+        let Look { size, grain, .. } = *self.look;
+        let length = (all.end - all.start) as usize;
+        worker.values.clone_from(&worker.known);
+        worker.values.resize(length.div_ceil(grain), Subtree::default());
+        let bytes = worker.bytes.bytes();
+        for range in wanted {
+            for part in pieces(range, grain as u64) {
+                let at = (part.start - all.start) as usize;
+                let content = &bytes[at..(part.end - all.start) as usize];
+                worker.values[at / grain] = tree::grain(content, part.start);
+            }
+        }
+        // An only window is always read whole.
+        if size <= WINDOW {
+            return tree::window(bytes, all.start, size);
+        }
+        tree::merge(&worker.values, length as u64, grain as u64)
+    }
+
     /// The blocks of `unknown` that differ from the base. `stays`: data that is read must stay in memory.
     fn differing(
         &self,
         base: &Base<'_>,
-        number: u64,
+        offset: u64,
         unknown: &[Bytes],
         stays: bool,
         worker: &mut Worker,
     ) -> Vec<Bytes> {
         let Look { size, grain, options, .. } = *self.look;
         let block = options.block;
-        let offset = number * WINDOW;
-        let mut page = std::mem::take(&mut worker.page);
-        let list = base.list.filter(|list| list.grain() == grain && !worker.shorts.is_empty());
-        let known = list.and_then(|list| list.window(number, &mut page));
+        let (known, values) = (&worker.known, &worker.values);
         let (mut differing, mut doubtful, mut equal) = (Vec::new(), Vec::new(), Vec::new());
-        if let Some(known) = known {
+        if !known.is_empty() {
             let unit = block.max(grain as u64);
             for range in unknown {
                 for part in pieces(range, unit) {
                     let grains = (part.start / unit * unit - offset) as usize / grain;
-                    let grains = grains..(grains + unit as usize / grain).min(worker.shorts.len());
-                    if known.get(grains.clone()) == worker.shorts.get(grains) {
+                    let grains = grains..(grains + unit as usize / grain).min(values.len());
+                    if known.get(grains.clone()) == values.get(grains) {
                         ranges::push(&mut equal, part);
                     } else if unit == block {
                         ranges::push(&mut differing, part);
@@ -323,7 +277,6 @@ impl Run<'_> {
         } else {
             doubtful = unknown.to_vec();
         }
-        worker.page = page;
         let content = |bytes: &[u8], range: &Bytes| -> std::ops::Range<usize> {
             let at = |to: u64| ((to - offset) as usize).min(bytes.len());
             at(range.start)..at(range.end)

@@ -13,28 +13,17 @@ pub const GRAIN: usize = 16 << 10;
 /// The value of a subtree that is not the whole file.
 pub type Subtree = [u8; 32];
 
-/// The part of a grain's value that is stored and compared. Two different grains have the same one with a probability
-/// of 2⁻¹²⁸; making such a pair on purpose takes 2⁶⁴ attempts.
-pub type Short = [u8; 16];
+/// The value of the grain that begins at `offset` of a file.
+pub fn grain(bytes: &[u8], offset: u64) -> Subtree {
+    let mut hasher = Hasher::new();
+    hasher.set_input_offset(offset).update(bytes);
+    hasher.finalize_non_root()
+}
 
-/// Hashes the window that begins at `offset` of a file of `size` bytes, and appends the values of its grains to
-/// `shorts`. Returns the value of the window, for [`Whole`].
-pub fn window(bytes: &[u8], offset: u64, size: u64, grain: usize, shorts: &mut Vec<Short>) -> Subtree {
-    let mut values = Vec::with_capacity(bytes.len().div_ceil(grain));
-    for (number, part) in bytes.chunks(grain).enumerate() {
-        let mut hasher = Hasher::new();
-        hasher.set_input_offset(offset + (number * grain) as u64).update(part);
-        let value = hasher.finalize_non_root();
-        let mut short = Short::default();
-        short.copy_from_slice(&value[..16]);
-        shorts.push(short);
-        values.push(value);
-    }
-    if size <= WINDOW {
-        // This window is the root of the tree, which is hashed differently.
-        return *blake3::hash(bytes).as_bytes();
-    }
-    merge(&values, bytes.len() as u64, grain as u64)
+/// The value of the window that begins at `offset` of a file of `size` bytes. An only window is the root of the tree,
+/// which is hashed differently.
+pub fn window(bytes: &[u8], offset: u64, size: u64) -> Subtree {
+    if size <= WINDOW { *blake3::hash(bytes).as_bytes() } else { grain(bytes, offset) }
 }
 
 /// The hash of a file from the values of its windows, added in any order. It stores a value for each level of the tree,
@@ -79,8 +68,8 @@ impl Whole {
     }
 }
 
-/// The value of `length` bytes. Each of `values` covers `each` bytes, except the last.
-fn merge(values: &[Subtree], length: u64, each: u64) -> Subtree {
+/// The value of `length` bytes of a larger file. Each of `values` covers `each` bytes, except the last.
+pub fn merge(values: &[Subtree], length: u64, each: u64) -> Subtree {
     match values {
         [only] => *only,
         _ => {
@@ -111,19 +100,22 @@ mod tests {
             (13 << 20) + 1,
         ] {
             let bytes: Vec<u8> = (0..size).map(|n| (n % 251) as u8).collect();
-            for grain in [4096, GRAIN] {
-                let mut shorts = Vec::new();
-                let windows: Vec<_> = bytes
-                    .chunks(window_length)
-                    .enumerate()
-                    .map(|(n, part)| window(part, n as u64 * WINDOW, size as u64, grain, &mut shorts))
-                    .collect();
+            for grain_length in [4096, GRAIN] {
+                let value = |(number, part): (usize, &[u8])| {
+                    if size <= window_length {
+                        return window(part, 0, size as u64);
+                    }
+                    let offset = |n| (number * window_length + n * grain_length) as u64;
+                    let grains = part.chunks(grain_length).enumerate();
+                    let values: Vec<_> = grains.map(|(n, bytes)| grain(bytes, offset(n))).collect();
+                    merge(&values, part.len() as u64, grain_length as u64)
+                };
+                let windows: Vec<_> = bytes.chunks(window_length).enumerate().map(value).collect();
                 let mut whole = Whole::default();
                 let mut order: Vec<_> = (0..windows.len()).collect();
                 order.rotate_left(size % 3 % windows.len());
                 order.iter().for_each(|&number| whole.add(number as u64, windows[number]));
-                assert_eq!(whole.finish(), Some(*blake3::hash(&bytes).as_bytes()), "{size} {grain}");
-                assert_eq!(shorts.len(), size.div_ceil(grain));
+                assert_eq!(whole.finish(), Some(*blake3::hash(&bytes).as_bytes()), "{size} {grain_length}");
             }
         }
     }

@@ -86,7 +86,7 @@ pub(crate) fn hash(versions: &[Version<'_>], threads: usize, monitor: &dyn Monit
 }
 
 fn subtree(bytes: &[u8], offset: u64, size: u64) -> Subtree {
-    tree::window(bytes, offset, size, WINDOW as usize, &mut Vec::new())
+    tree::window(bytes, offset, size)
 }
 
 /// The hash of a version, as far as it was read.

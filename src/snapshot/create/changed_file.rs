@@ -19,6 +19,7 @@ use crate::content::copy::{self, CopyError, Reason};
 use crate::content::delta::{self, Base, List};
 use crate::error::{Error, Result};
 use crate::extents::layout;
+use crate::extents::ranges::Bytes;
 use crate::fs::filesystem::Kind;
 use crate::fs::openat;
 use crate::fs::sparse;
@@ -45,6 +46,14 @@ struct LastVersion {
     status: Status,
     /// Its hash, if the file is the one that the manifest describes.
     hash: Option<[u8; 32]>,
+}
+
+impl LastVersion {
+    /// The list of its hashes, if the new version is hashed.
+    fn list(&self, staged: &Staged, hashed: bool) -> Option<List> {
+        let hash = self.hash.filter(|_| hashed)?;
+        staged.blocks.list(self.status.size, &hash)
+    }
 }
 
 /// The content that a file got.
@@ -122,9 +131,9 @@ fn clone_and_share(
     last: &LastVersion,
     is_last_try: bool,
 ) -> std::result::Result<Try, CopyError> {
-    let file = match kept_clone(target, found, source, last) {
-        Some(file) => file,
-        None => whole_clone(target, found, source, (&source.fd, source.status.dev))?,
+    let (file, differing) = match kept_clone(target, found, source, last) {
+        Some(kept) => kept,
+        None => (whole_clone(target, found, source, (&source.fd, source.status.dev))?, None),
     };
     if !is_last_try && !source.is_untouched() {
         return Ok(Try::Changed);
@@ -133,21 +142,29 @@ fn clone_and_share(
     let hashed = source.is_hashed(target.context);
     let is_same = last.status.size == size
         && (last.hash.is_some() || !hashed)
-        && layout::has_same_extents(file.as_fd(), last.fd.as_fd()).unwrap_or(false);
+        && match &differing {
+            Some(differing) => differing.is_empty(),
+            None => layout::has_same_extents(file.as_fd(), last.fd.as_fd()).unwrap_or(false),
+        };
     let content = if is_same {
         let holes = sparse::holes(&file, size).map_err(CopyError::Source)?;
         target.context.monitor.advance(Amount { files: 0, bytes: size });
         let hash = last.hash.filter(|_| hashed);
+        large_file::carry_list_of(target.staged, size, hash.as_ref());
         Content { data: size - holes, holes, written: 0, read: 0, hash }
     } else {
-        let base = Base { file: last.fd.as_fd(), size: last.status.size, list: None };
-        let by_extent = target.staged.filesystem.kind == Kind::Btrfs;
-        let shared = delta::share(
-            file.as_fd(),
+        let list = last.list(target.staged, hashed);
+        let base = Base { file: last.fd.as_fd(), size: last.status.size, list: list.as_ref() };
+        let freed_whole = target.staged.filesystem.kind == Kind::Btrfs;
+        let extents = delta::Extents { freed_whole, differing: differing.as_deref() };
+        let options = large_file::comparison(target.context, target.staged, size, hashed);
+        let shared = large_file::with_list(
+            target.context,
+            target.staged,
+            source,
             size,
-            &base,
-            by_extent,
-            &large_file::comparison(target.context, target.staged, size, hashed),
+            |list| delta::share(file.as_fd(), size, &base, extents, list, &options),
+            delta::Shared::listed,
         )?;
         let delta::Shared { data, holes, written, read, hash, .. } = shared;
         Content { data, holes, written, read, hash }
@@ -156,21 +173,22 @@ fn clone_and_share(
 }
 
 /// The last version of the staging tree, with the content of the source: only the ranges with other extents are cloned.
-/// `None` if that is not possible, or if the source may have changed meanwhile.
+/// The ranges in which it may differ from the last version, if they are known, come with it. `None` if that is not
+/// possible, or if the source may have changed meanwhile.
 fn kept_clone(
     target: &Target<'_>,
     found: &SourceEntry<'_>,
     source: &SourceFile,
     last: &LastVersion,
-) -> Option<OwnedFd> {
+) -> Option<(OwnedFd, Option<Vec<Bytes>>)> {
     // A change from now on must show in the times of the source.
     if source.recheck || may_have_changed_since(source.status.ctime, Time::now(), Clock::Local) {
         return None;
     }
     let attributes = source.attributes(target.staged);
     let file = reused_file::with_content(target.staged, target.above, found, &attributes, &last.status).ok()??;
-    delta::follow(source.fd.as_fd(), file.as_fd()).ok()?;
-    source.is_untouched().then_some(file)
+    let differing = delta::follow(source.fd.as_fd(), file.as_fd()).ok()?;
+    source.is_untouched().then_some((file, differing))
 }
 
 /// A file of the staging tree, and the content of an open file on the device `dev` cloned into it.
@@ -195,19 +213,17 @@ fn update(
     let size = source.status.size;
     let file = with_last_content(target, found, source, last)?;
     let hashed = source.is_hashed(target.context);
-    let list: Option<List> =
-        last.hash.filter(|_| hashed).and_then(|hash| target.staged.blocks.list(last.status.size, &hash));
+    let list = last.list(target.staged, hashed);
     let base = Base { file: last.fd.as_fd(), size: last.status.size, list: list.as_ref() };
-    let updated = large_file::with_list(target.context, target.staged, source, |list| {
-        delta::update(
-            source.fd.as_fd(),
-            size,
-            Some(&base),
-            file.as_fd(),
-            list,
-            &large_file::comparison(target.context, target.staged, size, hashed),
-        )
-    })?;
+    let options = large_file::comparison(target.context, target.staged, size, hashed);
+    let updated = large_file::with_list(
+        target.context,
+        target.staged,
+        source,
+        size,
+        |list| delta::update(source.fd.as_fd(), size, Some(&base), file.as_fd(), list, &options),
+        delta::Updated::listed,
+    )?;
     let delta::Updated { data, holes, written, read, base_read, hash, .. } = updated;
     let content = Content { data, holes, written, read: read + base_read, hash };
     let reason = if target.staged.strategy.known(source.status.dev).is_some_and(|known| known.is_ok()) {

@@ -24,26 +24,34 @@ pub(super) fn comparison<'a>(context: &Context<'a>, staged: &Staged, size: u64, 
     }
 }
 
-/// Runs an update. A large file gets a new list, which is kept if the file was written whole.
-pub(super) fn with_list(
+/// Compares or copies a file of this size. A large file gets a new list, which is kept if it is complete: if `hash` has
+/// the file's hash for it.
+pub(super) fn with_list<T>(
     context: &Context<'_>,
     staged: &Staged,
     source: &SourceFile,
-    update: impl FnOnce(Option<&delta::NewList>) -> Result<delta::Updated, CopyError>,
-) -> Result<delta::Updated, CopyError> {
-    let size = source.status.size;
+    size: u64,
+    compare: impl FnOnce(Option<&delta::NewList>) -> Result<T, CopyError>,
+    hash: impl FnOnce(&T) -> Option<[u8; 32]>,
+) -> Result<T, CopyError> {
     let draft = (size >= LEAST && source.is_hashed(context)).then(|| staged.blocks.begin(size)).flatten();
-    let result = update(draft.as_ref().map(|draft| &draft.list));
+    let result = compare(draft.as_ref().map(|draft| &draft.list));
     if let Some(draft) = &draft {
-        let hash = result.as_ref().ok().filter(|updated| updated.listed).and_then(|updated| updated.hash);
-        staged.blocks.end(draft, hash.as_ref());
+        staged.blocks.end(draft, result.as_ref().ok().and_then(hash).as_ref());
     }
     result
 }
 
 /// Keeps the last snapshot's list of hashes of an entry's content, if there is one.
 pub(super) fn carry_list(staged: &Staged, entry: &Entry) {
-    if let Some(FileBody { size: LEAST.., hash: Some(hash), .. }) = entry.file() {
+    if let Some(FileBody { size, hash, .. }) = entry.file() {
+        carry_list_of(staged, *size, hash.as_ref());
+    }
+}
+
+/// The same for content of this size and hash.
+pub(super) fn carry_list_of(staged: &Staged, size: u64, hash: Option<&[u8; 32]>) {
+    if let (LEAST.., Some(hash)) = (size, hash) {
         staged.blocks.carry(hash);
     }
 }
