@@ -55,7 +55,9 @@ pub(crate) fn run(options: &Options, save: bool) -> Result<ExitCode> {
 
 fn on(kind: Kind, dir: &Path, from: From, options: &Options, save: bool) -> Result<()> {
     let image = Subject::Image { bytes: options.gib << 30, changing: CHANGING };
-    let mut stage = from.stage(dir, kind, (options.gib * 3) << 10)?;
+    // Each snapshot keeps the changed blocks, and on Btrfs a leaf of the tree for nearly each of them.
+    let gib = options.gib * (4 + u64::from(options.nights) / 40);
+    let mut stage = from.stage(dir, kind, gib << 10)?;
     let place = from.title(image, kind);
     make(&stage, image, &place)?;
     let sizes = format!("{} GiB, one block in {CHANGING} changed before each snapshot", options.gib);
