@@ -134,12 +134,11 @@ fn list_of(content: &[u8]) -> Vec<u8> {
     let mut file = tempfile::tempfile().expect("a file can be made");
     let list = NewList::new(file.try_clone().expect("a file"), content.len() as u64, tree::GRAIN);
     for (number, window) in content.chunks(tree::WINDOW as usize).enumerate() {
-        let offset = |grain| number as u64 * tree::WINDOW + (grain * tree::GRAIN) as u64;
-        let grains = window.chunks(tree::GRAIN).enumerate();
-        let values: Vec<_> = grains.map(|(grain, bytes)| tree::grain(bytes, offset(grain))).collect();
-        list.write(number as u64, &values).expect("a list can be written");
+        let values: Vec<_> = tree::grains(window, number as u64 * tree::WINDOW, tree::GRAIN).collect();
+        list.write(number as u64, &values);
     }
-    list.finish(blake3::hash(content).as_bytes()).expect("a list can be written");
+    list.finish(blake3::hash(content).as_bytes());
+    assert!(list.complete().is_some(), "a list can be written");
     let mut written = Vec::new();
     file.rewind().and_then(|()| file.read_to_end(&mut written)).expect("a list can be read");
     written

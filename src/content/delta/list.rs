@@ -7,8 +7,9 @@
 
 use crate::content::hash::tree::{self, Subtree, WINDOW, Whole};
 use std::fs::File;
-use std::io::Result;
 use std::os::unix::fs::FileExt as _;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 const MAGIC: &[u8; 8] = b"pleachBL";
 const VERSION: u32 = 2;
@@ -26,11 +27,14 @@ pub struct List {
     layout: Layout,
 }
 
-/// A list that is being written.
+/// A list that is being written. It only saves time, so an error while it is written is not one of the run: the list is
+/// never complete then.
 #[derive(Debug)]
 pub struct NewList {
     file: File,
     layout: Layout,
+    has_failed: AtomicBool,
+    complete: OnceLock<[u8; 32]>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -77,7 +81,8 @@ impl List {
 impl NewList {
     /// Begins the list of a file of this size in an empty file.
     pub fn new(file: File, size: u64, grain: usize) -> NewList {
-        NewList { file, layout: Layout { grain, size } }
+        let layout = Layout { grain, size };
+        NewList { file, layout, has_failed: AtomicBool::new(false), complete: OnceLock::new() }
     }
 
     /// The bytes that each value covers.
@@ -86,13 +91,22 @@ impl NewList {
     }
 
     /// Writes the values of a window. Windows may be written in any order by any thread.
-    pub fn write(&self, number: u64, values: &[Subtree]) -> Result<()> {
-        self.file.write_all_at(values.as_flattened(), self.layout.offset(number))
+    pub fn write(&self, number: u64, values: &[Subtree]) {
+        if self.file.write_all_at(values.as_flattened(), self.layout.offset(number)).is_err() {
+            self.has_failed.store(true, Ordering::Relaxed);
+        }
     }
 
-    /// Writes the header. Without it the list is not accepted.
-    pub fn finish(&self, hash: &[u8; 32]) -> Result<()> {
-        self.file.write_all_at(&self.layout.header(hash), 0)
+    /// Writes the header after all windows, with the hash of the file. Without it the list is not accepted.
+    pub fn finish(&self, hash: &[u8; 32]) {
+        if !self.has_failed.load(Ordering::Relaxed) && self.file.write_all_at(&self.layout.header(hash), 0).is_ok() {
+            let _ = self.complete.set(*hash);
+        }
+    }
+
+    /// The hash of the file, if the list is complete.
+    pub fn complete(&self) -> Option<&[u8; 32]> {
+        self.complete.get()
     }
 }
 
@@ -141,16 +155,16 @@ mod tests {
         let (file, content) = (tempfile::tempfile().unwrap(), content());
         let list = NewList::new(file.try_clone().unwrap(), SIZE, 4096);
         for number in [2_u64, 0, 1] {
-            list.write(number, &values(&content, number)).unwrap();
+            list.write(number, &values(&content, number));
         }
-        list.finish(&hash()).unwrap();
+        list.finish(&hash());
+        assert_eq!(list.complete(), Some(&hash()));
         file
     }
 
     fn values(content: &[u8], number: u64) -> Vec<Subtree> {
         let window = content.chunks(WINDOW as usize).nth(number as usize).unwrap();
-        let offset = |n| number * WINDOW + n as u64 * 4096;
-        window.chunks(4096).enumerate().map(|(n, bytes)| tree::grain(bytes, offset(n))).collect()
+        tree::grains(window, number * WINDOW, 4096).collect()
     }
 
     #[test]
@@ -164,6 +178,15 @@ mod tests {
     }
 
     #[test]
+    fn a_list_that_could_not_be_written_is_not_complete() {
+        let list = NewList::new(tempfile::tempfile().unwrap(), SIZE, 4096);
+        // No file reaches so far.
+        list.write(1 << 50, &values(&content(), 0));
+        list.finish(&hash());
+        assert_eq!(list.complete(), None);
+    }
+
+    #[test]
     fn a_list_of_another_file_or_none_at_all_is_passed_over() {
         assert!(List::open(written(), SIZE + 1, &hash()).is_none());
         assert!(List::open(written(), SIZE, &[8; 32]).is_none());
@@ -172,14 +195,17 @@ mod tests {
 
     #[test]
     fn a_list_with_an_altered_byte_is_not_believed() {
-        let length = written().metadata().unwrap().len();
+        let (file, hash) = (written(), hash());
+        let length = file.metadata().unwrap().len();
+        let is_believed = || List::open(file.try_clone().unwrap(), SIZE, &hash).is_some();
         for at in (0..length).step_by(137).chain(0..HEADER as u64) {
-            let file = written();
             let mut byte = [0];
             file.read_exact_at(&mut byte, at).unwrap();
             file.write_all_at(&[byte[0] ^ 0x10], at).unwrap();
-            assert!(List::open(file, SIZE, &hash()).is_none(), "byte {at}");
+            assert!(!is_believed(), "byte {at}");
+            file.write_all_at(&byte, at).unwrap();
         }
+        assert!(is_believed());
     }
 
     #[test]

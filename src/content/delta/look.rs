@@ -1,6 +1,7 @@
 //! A file that is compared with its last version, and where it has data.
 
-use super::list::List;
+use super::list::{List, NewList};
+use crate::content::hash::tree::GRAIN;
 use crate::extents::ranges::{self, Bytes};
 use crate::fs::direct_io::Once;
 use crate::fs::pread::read_full;
@@ -34,6 +35,11 @@ pub struct Options<'a> {
     pub threads: usize,
     /// Receives the progress.
     pub monitor: &'a dyn Monitor,
+}
+
+/// The bytes that each value covers: those of the file's own list, otherwise those of the base's list.
+pub(super) fn grain(list: Option<&NewList>, base: Option<&Base<'_>>) -> usize {
+    list.map_or(base.and_then(|base| base.list).map_or(GRAIN, List::grain), NewList::grain)
 }
 
 /// A file that is compared with its base.

@@ -6,10 +6,10 @@
 //! releases the extent. Otherwise the extent stays shared with the source, and costs nothing while the source has it.
 
 use super::list::NewList;
-use super::look::{Base, Look, Options};
+use super::look::{Base, Look, Options, grain};
 use super::windows::{Window, compare};
 use crate::content::copy::CopyError;
-use crate::content::hash::tree::{GRAIN, Whole};
+use crate::content::hash::tree::Whole;
 use crate::content::rewrite;
 use crate::extents::address_space::AddressSpace;
 use crate::extents::layout::{self, Way};
@@ -59,15 +59,6 @@ pub struct Shared {
     pub read: u64,
     /// BLAKE3 of the content, if requested.
     pub hash: Option<[u8; 32]>,
-    /// Whether the new list is complete.
-    is_listed: bool,
-}
-
-impl Shared {
-    /// The hash, if the new list is complete.
-    pub fn listed(&self) -> Option<[u8; 32]> {
-        self.hash.filter(|_| self.is_listed)
-    }
 }
 
 /// Shares ranges of `file` with equal ranges of the base at the same offsets. `file` is a private clone of `size`
@@ -95,14 +86,14 @@ pub fn share(
         waiting: Vec::new(),
         differing: Vec::new(),
         held: HashSet::new(),
-        done: Shared { is_listed: list.is_some() && options.hashed, ..Shared::default() },
+        done: Shared::default(),
     };
     let once = Once::begin(file, 0..size);
     let look = Look {
         file,
         size,
         base: Some(base),
-        grain: list.map_or(GRAIN, NewList::grain),
+        grain: grain(list, Some(base)),
         once: &once,
         compared_again: true,
         dense: Mutex::default(),
@@ -124,19 +115,20 @@ pub fn share(
         }
         let stride = start..(start + STRIDE).min(size);
         let (alike, apart) = run.layouts(&stride, extents.differing).map_err(CopyError::Source)?;
-        let found = Mutex::new((0, Vec::new(), run.done.is_listed));
+        let found = Mutex::new((0, Vec::new()));
         let each = |window: &Window<'_>| {
+            if let Some(list) = list {
+                list.write(window.number, window.values);
+            }
             let mut found = lock(&found);
             found.0 += ranges::length(window.data);
             found.1.extend_from_slice(window.differing);
-            found.2 &= list.is_some_and(|list| list.write(window.number, window.values).is_ok());
             Ok(())
         };
         let read = compare(&look, &stride, &alike, &mut whole, &each)?;
-        let (data, differing, listed) = mutex::into_inner(found);
+        let (data, differing) = mutex::into_inner(found);
         let differing = ranges::list(differing);
         run.done.read += read.file + read.base;
-        run.done.is_listed = listed;
         run.done.data += data;
         run.done.holes += stride.end - stride.start - data;
         if extents.freed_whole {
@@ -162,7 +154,9 @@ pub fn share(
         run.decide(Vec::new(), Vec::new(), size)?;
     }
     run.done.hash = whole.finish();
-    run.done.is_listed &= list.zip(run.done.hash).is_some_and(|(list, hash)| list.finish(&hash).is_ok());
+    if let Some((list, hash)) = list.zip(run.done.hash) {
+        list.finish(&hash);
+    }
     Ok(run.done)
 }
 

@@ -2,10 +2,10 @@
 //! differing blocks are written, adjacent blocks with one call.
 
 use super::list::NewList;
-use super::look::{Base, Look, Options};
+use super::look::{Base, Look, Options, grain};
 use super::windows::{Window, compare};
 use crate::content::copy::CopyError;
-use crate::content::hash::tree::{GRAIN, WINDOW, Whole};
+use crate::content::hash::tree::{WINDOW, Whole};
 use crate::extents::ranges::Bytes;
 use crate::fs::cow_extent_hint::CowExtentHint;
 use crate::fs::direct_io::Once;
@@ -15,7 +15,7 @@ use rustix::io::{Errno, Result};
 use std::num::NonZeroU64;
 use std::os::fd::BorrowedFd;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The number of windows after which writeback of their data starts.
 const AHEAD: u64 = 32;
@@ -35,15 +35,6 @@ pub struct Updated {
     pub base_read: u64,
     /// BLAKE3 of the content, if requested.
     pub hash: Option<[u8; 32]>,
-    /// Whether the new list is complete.
-    is_listed: bool,
-}
-
-impl Updated {
-    /// The hash, if the new list is complete.
-    pub fn listed(&self) -> Option<[u8; 32]> {
-        self.hash.filter(|_| self.is_listed)
-    }
 }
 
 /// Makes the first `size` bytes of `source` the content of `destination`, which is a clone of the base, or empty if
@@ -87,26 +78,24 @@ impl Filling<'_> {
             ftruncate(destination, size).map_err(CopyError::Destination)?;
         }
         let (data, written) = (AtomicU64::new(0), AtomicU64::new(0));
-        let unlisted = AtomicBool::new(false);
         let each = |window: &Window<'_>| {
             self.write(window, &written).map_err(CopyError::Destination)?;
             data.fetch_add(crate::extents::ranges::length(window.data), Ordering::Relaxed);
-            if let Some(list) = list
-                && list.write(window.number, window.values).is_err()
-            {
-                unlisted.store(true, Ordering::Relaxed);
+            if let Some(list) = list {
+                list.write(window.number, window.values);
             }
             Ok(())
         };
-        let grain = list.map_or(base.and_then(|base| base.list).map_or(GRAIN, |list| list.grain()), NewList::grain);
+        let grain = grain(list, base);
         let once = Once::begin(file, 0..size);
         let look =
             Look { file, size, base, grain, once: &once, compared_again: false, dense: Mutex::default(), options };
         let mut whole = Whole::default();
         let read = compare(&look, &(0..size), &[], &mut whole, &each)?;
         let hash = whole.finish();
-        let is_listed = !unlisted.into_inner()
-            && list.zip(hash.as_ref()).is_some_and(|(list, hash)| options.hashed && list.finish(hash).is_ok());
+        if let Some((list, hash)) = list.zip(hash.as_ref()) {
+            list.finish(hash);
+        }
         let data = data.into_inner();
         Ok(Updated {
             data,
@@ -115,7 +104,6 @@ impl Filling<'_> {
             read: read.file,
             base_read: read.base,
             hash,
-            is_listed,
         })
     }
 

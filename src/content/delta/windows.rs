@@ -233,11 +233,9 @@ impl Run<'_> {
         worker.values.resize(length.div_ceil(grain), Subtree::default());
         let bytes = worker.bytes.bytes();
         for range in wanted {
-            for part in pieces(range, grain as u64) {
-                let at = (part.start - all.start) as usize;
-                let content = &bytes[at..(part.end - all.start) as usize];
-                worker.values[at / grain] = tree::grain(content, part.start);
-            }
+            let at = (range.start - all.start) as usize;
+            let read = tree::grains(&bytes[at..(range.end - all.start) as usize], range.start, grain);
+            worker.values[at / grain..].iter_mut().zip(read).for_each(|(value, read)| *value = read);
         }
         // An only window is always read whole.
         if size <= WINDOW {

@@ -14,10 +14,15 @@ pub const GRAIN: usize = 16 << 10;
 pub type Subtree = [u8; 32];
 
 /// The value of the grain that begins at `offset` of a file.
-pub fn grain(bytes: &[u8], offset: u64) -> Subtree {
+fn grain(bytes: &[u8], offset: u64) -> Subtree {
     let mut hasher = Hasher::new();
     hasher.set_input_offset(offset).update(bytes);
     hasher.finalize_non_root()
+}
+
+/// The values of the grains of a part of a file that begins at `offset`. The last grain may be shorter.
+pub fn grains(bytes: &[u8], offset: u64, length: usize) -> impl Iterator<Item = Subtree> {
+    bytes.chunks(length).enumerate().map(move |(n, bytes)| grain(bytes, offset + (n * length) as u64))
 }
 
 /// The value of the window that begins at `offset` of a file of `size` bytes. An only window is the root of the tree,
@@ -105,9 +110,7 @@ mod tests {
                     if size <= window_length {
                         return window(part, 0, size as u64);
                     }
-                    let offset = |n| (number * window_length + n * grain_length) as u64;
-                    let grains = part.chunks(grain_length).enumerate();
-                    let values: Vec<_> = grains.map(|(n, bytes)| grain(bytes, offset(n))).collect();
+                    let values: Vec<_> = grains(part, (number * window_length) as u64, grain_length).collect();
                     merge(&values, part.len() as u64, grain_length as u64)
                 };
                 let windows: Vec<_> = bytes.chunks(window_length).enumerate().map(value).collect();

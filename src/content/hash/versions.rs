@@ -66,7 +66,7 @@ pub(crate) fn hash(versions: &[Version<'_>], threads: usize, monitor: &dyn Monit
                 let offset = number * WINDOW;
                 let length = (version.size - offset).min(WINDOW);
                 let value = files[part.holders[0]].read(&mut buffer, offset, length, &part.ranges);
-                let value = value.map(|()| subtree(&buffer.bytes()[..length as usize], offset, version.size));
+                let value = value.map(|()| tree::window(&buffer.bytes()[..length as usize], offset, version.size));
                 read += part.ranges.iter().map(|(start, end)| end - start).sum::<u64>();
                 let mut sums = lock(&sums);
                 let mut done = 0;
@@ -83,10 +83,6 @@ pub(crate) fn hash(versions: &[Version<'_>], threads: usize, monitor: &dyn Monit
     let read: Result<Vec<u64>> = parallel::each(threads, vec![(); threads.max(1)], work).into_iter().collect();
     let read = read?.into_iter().sum();
     Ok((mutex::into_inner(sums).into_iter().map(Sum::finish).collect(), read))
-}
-
-fn subtree(bytes: &[u8], offset: u64, size: u64) -> Subtree {
-    tree::window(bytes, offset, size)
 }
 
 /// The hash of a version, as far as it was read.

@@ -157,15 +157,9 @@ fn clone_and_share(
         let base = Base { file: last.fd.as_fd(), size: last.status.size, list: list.as_ref() };
         let freed_whole = target.staged.filesystem.kind == Kind::Btrfs;
         let extents = delta::Extents { freed_whole, differing: differing.as_deref() };
-        let options = large_file::comparison(target.context, target.staged, size, hashed);
-        let shared = large_file::with_list(
-            target.context,
-            target.staged,
-            source,
-            size,
-            |list| delta::share(file.as_fd(), size, &base, extents, list, &options),
-            delta::Shared::listed,
-        )?;
+        let shared = large_file::with_list(target.context, target.staged, (size, hashed), |list, options| {
+            delta::share(file.as_fd(), size, &base, extents, list, options)
+        })?;
         let delta::Shared { data, holes, written, read, hash, .. } = shared;
         Content { data, holes, written, read, hash }
     };
@@ -215,15 +209,9 @@ fn update(
     let hashed = source.is_hashed(target.context);
     let list = last.list(target.staged, hashed);
     let base = Base { file: last.fd.as_fd(), size: last.status.size, list: list.as_ref() };
-    let options = large_file::comparison(target.context, target.staged, size, hashed);
-    let updated = large_file::with_list(
-        target.context,
-        target.staged,
-        source,
-        size,
-        |list| delta::update(source.fd.as_fd(), size, Some(&base), file.as_fd(), list, &options),
-        delta::Updated::listed,
-    )?;
+    let updated = large_file::with_list(target.context, target.staged, (size, hashed), |list, options| {
+        delta::update(source.fd.as_fd(), size, Some(&base), file.as_fd(), list, options)
+    })?;
     let delta::Updated { data, holes, written, read, base_read, hash, .. } = updated;
     let content = Content { data, holes, written, read: read + base_read, hash };
     let reason = if target.staged.strategy.known(source.status.dev).is_some_and(|known| known.is_ok()) {

@@ -1,7 +1,6 @@
 //! Large files: several threads read them, and a list keeps the hashes of their blocks for the next snapshot.
 
 use super::context::Context;
-use super::source_file::SourceFile;
 use super::staged::Staged;
 use crate::content::copy::CopyError;
 use crate::content::delta::{self, Options};
@@ -14,7 +13,7 @@ pub(super) const LEAST: u64 = 8 << 20;
 const READERS: usize = 8;
 
 /// How a file of this size is read and compared.
-pub(super) fn comparison<'a>(context: &Context<'a>, staged: &Staged, size: u64, hashed: bool) -> Options<'a> {
+fn comparison<'a>(context: &Context<'a>, staged: &Staged, size: u64, hashed: bool) -> Options<'a> {
     let readers = context.options.threads.unwrap_or(READERS).clamp(1, READERS);
     Options {
         block: staged.filesystem.block_size.next_power_of_two().clamp(512, 64 << 10),
@@ -24,20 +23,19 @@ pub(super) fn comparison<'a>(context: &Context<'a>, staged: &Staged, size: u64, 
     }
 }
 
-/// Compares or copies a file of this size. A large file gets a new list, which is kept if it is complete: if `hash` has
-/// the file's hash for it.
+/// Compares or copies a file of this size with `compare`. If the file is large and hashed, it gets a new list, which is
+/// kept if it is complete.
 pub(super) fn with_list<T>(
     context: &Context<'_>,
     staged: &Staged,
-    source: &SourceFile,
-    size: u64,
-    compare: impl FnOnce(Option<&delta::NewList>) -> Result<T, CopyError>,
-    hash: impl FnOnce(&T) -> Option<[u8; 32]>,
+    (size, hashed): (u64, bool),
+    compare: impl FnOnce(Option<&delta::NewList>, &Options<'_>) -> Result<T, CopyError>,
 ) -> Result<T, CopyError> {
-    let draft = (size >= LEAST && source.is_hashed(context)).then(|| staged.blocks.begin(size)).flatten();
-    let result = compare(draft.as_ref().map(|draft| &draft.list));
+    let draft = (size >= LEAST && hashed).then(|| staged.blocks.begin(size)).flatten();
+    let options = comparison(context, staged, size, hashed);
+    let result = compare(draft.as_ref().map(|draft| &draft.list), &options);
     if let Some(draft) = &draft {
-        staged.blocks.end(draft, result.as_ref().ok().and_then(hash).as_ref());
+        staged.blocks.end(draft, draft.list.complete().filter(|_| result.is_ok()));
     }
     result
 }

@@ -130,15 +130,9 @@ fn copy_content(target: &Target<'_>, source: &SourceFile, file: &OwnedFd) -> Res
         return copy::data(&copy, &request);
     }
     let _alone = lock(&target.staged.large);
-    let options = large_file::comparison(target.context, target.staged, size, hashed);
-    let updated = large_file::with_list(
-        target.context,
-        target.staged,
-        source,
-        size,
-        |list| delta::update(source.fd.as_fd(), size, None, file.as_fd(), list, &options),
-        delta::Updated::listed,
-    )?;
+    let updated = large_file::with_list(target.context, target.staged, (size, hashed), |list, options| {
+        delta::update(source.fd.as_fd(), size, None, file.as_fd(), list, options)
+    })?;
     let delta::Updated { data, holes, read, hash, .. } = updated;
     Ok(Copied { data, holes, read, hash, ..Copied::by(Engine::Buffered) })
 }
