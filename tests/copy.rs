@@ -12,6 +12,7 @@ mod staged;
 mod together;
 mod unnamed;
 mod verify;
+mod waiting;
 mod write_error;
 
 use crate::harness::tools::{assert_equal_trees, inventory, paths, states};

@@ -10,6 +10,7 @@ use super::place::{Place, Staged};
 use super::plan::{self, Step};
 use super::{decide, existing, leaving, outcome, pending, staging};
 use crate::error::Error;
+use crate::fs::filesystem::Kind;
 use crate::fs::metadata::{self, Attributes, FileAttr};
 use crate::fs::status::Status;
 use crate::monitor::Change;
@@ -74,7 +75,10 @@ fn below(
     let names = may_stage.then(|| staging::list(directory));
     if names.as_ref().is_some_and(staging::pays) {
         let (dir, target) = slot.stage_dir()?;
-        let staged = Staged { dir, is_named: matches!(wanted, Wanted::These(_)) };
+        let (is_named, above) = (matches!(wanted, Wanted::These(_)), &above.dir);
+        let may_wait =
+            above.device.kind.is_some_and(Kind::has_reliable_syncfs) && above.compares_exactly(dir.temporary_name());
+        let staged = Staged { dir, is_named, may_wait, above: above.waiting_mark() };
         let place = made(Some(target), true, inherited())?.staged(staged).with_names(names);
         return Ok((place, Some(Change::Added)));
     }
@@ -131,9 +135,8 @@ pub(super) fn leave(context: &Context<'_>, directory: &Directory<Place>) -> Atte
     }
     let wanted = context.fileattrs.of(&directory.fd, directory.status.dev);
     let (target, status, path) = (Arc::clone(target), directory.status, place.path.clone());
-    // If some attributes of the source could not be read, none is removed from the copy.
-    let keeps_others = place.fresh || unread.is_some();
-    let leaving = Leaving { target, status, xattrs, wanted, keeps_others, path };
+    let (instead, is_new, has_unread) = (place.instead_later(), place.fresh, unread.is_some());
+    let leaving = Leaving { target, instead, status, xattrs, wanted, is_new, has_unread, path };
     if is_waiting {
         pending::add(context, Job::Directory(leaving));
         return Ok(());

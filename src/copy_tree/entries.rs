@@ -4,7 +4,8 @@
 //! disk. Small files are copied in groups, larger files side by side, each on its own thread. Entries that have several
 //! names or are not files are copied one by one.
 //!
-//! If the directory has a temporary name, it gets its own name after its small files (`staging`).
+//! If the directory has a temporary name, it gets its own name after its small files, or after the next sync if it has
+//! nothing else (`staging`).
 //!
 //! A restore collects entries across directories instead (`batch`), because the manifest already has their order.
 
@@ -36,6 +37,9 @@ pub(super) fn batch(pair: &Pair<'_>, names: &mut dyn Iterator<Item = Name<'_>>, 
     let seen = examine(pair, &mut names.iter().copied(), &mut copied)?;
     let Sorted { small, large, rest } = Sorted::new(pair, seen);
     let (staged, later) = if staging::pays_for(&small) { (small, Vec::new()) } else { (Vec::new(), small) };
+    if later.is_empty() && large.is_empty() && rest.is_empty() {
+        pair.place().wait_if_written();
+    }
     let ended = copy_small(pair, &staged, &mut copied);
     // Complete files get their place even if the run ends.
     match staging::publish(pair) {

@@ -14,6 +14,7 @@ use crate::error::{Advice, Error};
 use crate::fs::metadata::{self, Attributes, FileAttr, Xattr};
 use crate::fs::openat;
 use crate::fs::status::Status;
+use crate::fs::timestamp::may_have_changed_since;
 use crate::tree::walk::absolute;
 use crate::tree::writer::{Attempt, Failure, Put, TempFile, Waiting};
 use rustix::fs::FileType;
@@ -63,7 +64,7 @@ pub(super) fn copy(pair: &Pair<'_>, seen: &Seen<'_>, first: Option<Source>, part
             part.read_bytes += copied.read;
             continue;
         }
-        let placed = put(pair, seen, &source.kept, aside, &copied)?;
+        let placed = put(pair, seen, &source.kept, aside, (&copied, is_quiet))?;
         count::content(&copied, part);
         let status = Status { size: copied.size(), ..source.kept.status };
         count::entry(pair.context, &status, false, part);
@@ -93,11 +94,15 @@ pub(super) fn open(pair: &Pair<'_>, name: &[u8]) -> Attempt<Option<Source>> {
     Ok(Some(Source { fd, kept }))
 }
 
-/// Reads the metadata of an open source, and flushes the source, so that a later store through a mapping will change
-/// its times.
-pub(super) fn kept(context: &Context<'_>, fd: BorrowedFd<'_>, status: Status) -> Kept {
+/// Flushes a source with this status before it is read, so that a later store through a mapping will change its times.
+/// A clone flushes its source by itself.
+pub(super) fn flush(context: &Context<'_>, fd: BorrowedFd<'_>, status: &Status) {
     // A disk that refuses to write the data may still be able to read it.
-    let _ = context.flusher.flush(fd, &status);
+    let _ = context.flusher.flush(fd, status);
+}
+
+/// Reads the metadata of an open source.
+pub(super) fn kept(context: &Context<'_>, fd: BorrowedFd<'_>, status: Status) -> Kept {
     let (xattrs, unread) = metadata::readable_xattrs(fd);
     Kept { status, xattrs, fileattr: context.fileattrs.of(fd, status.dev), unread }
 }
@@ -125,7 +130,8 @@ fn fill<'a>(pair: &Pair<'a>, seen: &Seen<'_>, source: &Source) -> Attempt<(TempF
         strategy: &pair.place().dir.device.strategy,
         monitor: context.monitor,
     };
-    match copy::content(&files, &context.request) {
+    let prepare = || flush(context, files.source, files.status);
+    match copy::content_preparing_reads(&files, &context.request, prepare) {
         Ok(copied) => Ok((aside, copied)),
         Err(CopyError::Source(errno)) => Err(pair.unreadable(seen.name, "read", errno)),
         Err(CopyError::Destination(errno)) => Err(pair.wrong(seen.name, "write", errno)),
@@ -143,16 +149,22 @@ fn refused(pair: &Pair<'_>, seen: &Seen<'_>, reason: Reason) -> Failure {
     }
 }
 
-/// Sets the metadata of a file with complete content, and gives it its name.
+/// Sets the metadata of a file with complete content, and gives it its name. `is_quiet`: after it was filled, its
+/// source was as before.
+///
+/// A file that was written gets its times after a sync, when its source is examined once more. If its directory keeps
+/// its temporary name until that sync, and its source is quiet, it gets them now. If the source changes from now on,
+/// its inode changes later than that of the copy, and the next run compares the two.
 pub(super) fn put(
     pair: &Pair<'_>,
     seen: &Seen<'_>,
     kept: &Kept,
     aside: TempFile<'_>,
-    copied: &Copied,
+    (copied, is_quiet): (&Copied, bool),
 ) -> Attempt<Placed> {
     let (context, place, slot) = (pair.context, pair.place(), pair.slot(seen.name));
-    let must_sync = place.dir.device.must_sync(copied);
+    let must_sync = place.dir.device.must_sync(copied)
+        && !(is_quiet && is_older_than_run(pair, &kept.status) && place.protects_written());
     let (attributes, is_foreign) = context.creator.within_rights(kept.attributes());
     let (finished, mut refused) = slot.finish(aside, &attributes, must_sync, place.fresh)?;
     // A file that claims to be empty may be in procfs, where its status shows no changes.
@@ -163,7 +175,11 @@ pub(super) fn put(
     let has_others = seen.status.nlink > 1;
     let seal = place.dir.seal_of(kept.fileattr);
     let mut placed = Placed { seal: seal.filter(|_| has_others), waiting: None };
-    match slot.put_file(finished, seal.filter(|_| !has_others))? {
+    let is_late = has_others || (place.is_staged() && seal.is_some_and(FileAttr::prevents_deletion));
+    if let Some(seal) = seal.filter(|_| is_late && !has_others) {
+        place.seal_later(slot.name, seal);
+    }
+    match slot.put_file(finished, seal.filter(|_| !is_late))? {
         Put::Settled(fileattr) => refused.fileattr.add(fileattr),
         Put::Unsynced(file) => {
             if has_others {
@@ -177,6 +193,14 @@ pub(super) fn put(
     context.not_kept.refused(&refused, is_foreign, || pair.shown(seen.name));
     outcome::report_unread_of(context, pair.directory, seen.name, kept.unread);
     Ok(placed)
+}
+
+/// Whether a source did not change since the run began. Otherwise it may have changed after it was read, in the same
+/// tick, which its times do not show.
+fn is_older_than_run(pair: &Pair<'_>, status: &Status) -> bool {
+    let context = pair.context;
+    let clock = context.clocks.of(status.dev, &pair.directory.fd);
+    !may_have_changed_since(status.ctime, context.begun, clock)
 }
 
 /// The data needed to examine a source again.

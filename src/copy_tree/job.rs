@@ -1,11 +1,11 @@
-//! The jobs of a copy that wait for a sync, as data. `pending` does them.
+//! The jobs of a copy that wait for a sync, as data. `pending` does them. Names of directories are in `publishing`.
 
 use crate::fs::metadata::{FileAttr, Xattr};
 use crate::fs::status::Status;
 use crate::fs::timestamp::Clock;
-use crate::tree::writer::{First, Replacing, Unsynced};
+use crate::tree::writer::{First, Replacing, StagedDir, Unsynced};
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// A job for after the next sync. Paths are relative to the top.
 pub(super) enum Job {
@@ -25,7 +25,9 @@ pub(super) enum Job {
         /// The path of the other file.
         path: Vec<u8>,
     },
-    /// Sets the metadata of a directory, because names in it were replaced.
+    /// Gives a directory its own name, because files in it were written.
+    Publish(Publishing),
+    /// Sets the metadata of a directory, because it got its name, or names in it were given, after a sync.
     Directory(Leaving),
     /// Seals an inode that has all its names.
     Seal(First),
@@ -41,13 +43,42 @@ pub(super) struct Source {
     pub(super) clock: Clock,
 }
 
+/// A directory with finished files that has a temporary name until they are on the disk.
+pub(super) struct Publishing {
+    pub(super) dir: StagedDir,
+    /// The same directory, open.
+    pub(super) fd: Arc<OwnedFd>,
+    /// Its final path.
+    pub(super) path: Vec<u8>,
+    /// The status of its source.
+    pub(super) source: Status,
+    /// The files that get their flags when it has its name.
+    pub(super) seals: Vec<SealedFile>,
+    /// Set if somebody else created a directory with its name.
+    pub(super) instead: Instead,
+}
+
+/// The directory that somebody else created in place of one that waits for its name.
+pub(super) type Instead = Arc<OnceLock<Arc<OwnedFd>>>;
+
+/// A file with flags that would prevent deleting or moving it.
+#[derive(Clone)]
+pub(super) struct SealedFile {
+    pub(super) name: Vec<u8>,
+    pub(super) seal: FileAttr,
+}
+
 /// A directory with all its entries, and the metadata to set.
 pub(super) struct Leaving {
     pub(super) target: Arc<OwnedFd>,
+    /// Another directory that gets the metadata if it is set when the metadata is set.
+    pub(super) instead: Option<Instead>,
     pub(super) status: Status,
     pub(super) xattrs: Vec<Xattr>,
     pub(super) wanted: FileAttr,
-    /// Whether it keeps attributes that are not in `xattrs`.
-    pub(super) keeps_others: bool,
+    /// Whether it is new, so that it has no other attributes.
+    pub(super) is_new: bool,
+    /// Whether some attributes of the source could not be read. Then none is removed.
+    pub(super) has_unread: bool,
     pub(super) path: Vec<u8>,
 }

@@ -6,6 +6,7 @@ use super::outcome;
 use super::pair::{Pair, Seen};
 use crate::fs::metadata::{self, FileAttr};
 use crate::tree::writer::{Attempt, Inode, Version};
+use std::os::fd::AsFd as _;
 
 /// Copies the metadata of a source to an existing entry with equal content. Returns the seal that its inode gets once
 /// it has all its names.
@@ -16,7 +17,10 @@ use crate::tree::writer::{Attempt, Inode, Version};
 pub(super) fn set(pair: &Pair<'_>, seen: &Seen<'_>) -> Attempt<Option<FileAttr>> {
     let kept = match seen.is_file() {
         true => match file::open(pair, seen.name)? {
-            Some(source) if source.kept.status.is_untouched_since(&seen.status) => source.kept,
+            Some(source) if source.kept.status.is_untouched_since(&seen.status) => {
+                file::flush(pair.context, source.fd.as_fd(), &source.kept.status);
+                source.kept
+            }
             Some(_) => return Err(file::changed(pair, seen.name)),
             None => return Ok(None),
         },

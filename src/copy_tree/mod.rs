@@ -3,7 +3,7 @@
 //! - `plan` decides which source gets which name. Then `tree` walks the sources.
 //! - `directory` finds or creates each directory in the destination when the walk enters it; `leaving` sets its
 //!   metadata when the walk leaves it. `existing` enters those that exist, `staging` gives new ones a temporary name
-//!   while their small files are copied.
+//!   while their small files are copied, `publishing` their own.
 //! - `entries` handles the entries of a directory in batches: `look` compares each with the existing entry, and
 //!   `decide` decides.
 //! - Small files with one name are copied in groups (`group`, `ring`), large ones side by side, everything else one by
@@ -38,6 +38,7 @@ mod pair;
 mod pending;
 mod place;
 mod plan;
+mod publishing;
 mod ring;
 mod staging;
 mod stats;

@@ -5,7 +5,7 @@
 
 use super::context::Context;
 use super::job::{Job, Source};
-use super::leaving;
+use super::{leaving, publishing};
 use crate::content::same_content;
 use crate::error::Error;
 use crate::fs::openat;
@@ -49,6 +49,7 @@ impl Run for Context<'_> {
                 Ok(()) => replacing.put().unwrap_or_else(|errno| failed(self, &path, errno)),
                 Err(error) => self.report(&error),
             },
+            Job::Publish(publishing) => publishing::publish(self, publishing, synced),
             Job::Directory(leaving) => {
                 leaving::give(self, &leaving).unwrap_or_else(|failure| self.report(&failure.into_error()));
             }

@@ -4,6 +4,8 @@
 //! The walk owns it and closes it only when nothing uses it. So it is closed in place, unlike a directory of a restore,
 //! and keeps what it knows about names and inheritance.
 
+use super::job::{Instead, SealedFile};
+use crate::fs::metadata::FileAttr;
 use crate::fs::reopener::{Inode, Reopener};
 use crate::tree::walk::Names;
 use crate::tree::writer::{Devices, Inherited, Openness, Parent, Slot, StagedDir, TargetDir, Wanted};
@@ -11,6 +13,7 @@ use crate::util::mutex::lock;
 use rustix::io::Result;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 /// A directory of the destination.
@@ -26,8 +29,16 @@ pub(super) struct Place {
     pub(super) appeared: bool,
     /// Set while it has a temporary name.
     staged: Mutex<Option<Staged>>,
+    /// It keeps that name until the next sync if files in it are written.
+    waits: AtomicBool,
+    /// Such a file was written.
+    is_written: AtomicBool,
+    /// Flags that its files get when it has its own name.
+    seals: Mutex<Vec<SealedFile>>,
     /// The directory that another run created in its place.
     instead: OnceLock<Box<Place>>,
+    /// The same, if it gets its name after a sync: whatever is in its place then.
+    instead_later: OnceLock<Instead>,
     /// The names in its source, if they were listed before the walk asks for them.
     listed: Mutex<Option<Listed>>,
     /// Its source, open while jobs wait that need it.
@@ -42,6 +53,11 @@ pub(super) struct Staged {
     pub(super) dir: StagedDir,
     /// Whether its source was named by the user, and not found in another directory.
     pub(super) is_named: bool,
+    /// Whether it may keep its temporary name until a sync. That sync must be reliable, and an entry with its name must
+    /// not be one that is wanted under another name.
+    pub(super) may_wait: bool,
+    /// The mark of the directory above, which gets its metadata after the names of directories in it.
+    pub(super) above: Arc<AtomicBool>,
 }
 
 /// The names in a source directory, and why there are no more.
@@ -81,8 +97,23 @@ impl Place {
         let dir = TargetDir::new(devices, target, inherited)?;
         let dir = if fresh { dir.private(false) } else { dir };
         let (staged, instead, listed) = (Mutex::default(), OnceLock::new(), Mutex::default());
-        let (appeared, source) = (false, OnceLock::new());
-        Ok(Place { path, dir, fresh, appeared, staged, instead, listed, source, rename: None, closed: None })
+        let (waits, is_written, seals) = (AtomicBool::default(), AtomicBool::default(), Mutex::default());
+        Ok(Place {
+            path,
+            dir,
+            fresh,
+            appeared: false,
+            staged,
+            waits,
+            is_written,
+            seals,
+            instead,
+            instead_later: OnceLock::new(),
+            listed,
+            source: OnceLock::new(),
+            rename: None,
+            closed: None,
+        })
     }
 
     /// The same directory, which may have appeared since this run began.
@@ -113,6 +144,48 @@ impl Place {
     /// Whether it has a temporary name.
     pub(super) fn is_staged(&self) -> bool {
         self.dir.openness() == Openness::Staged
+    }
+
+    /// Lets it keep its temporary name until the next sync if files in it are written, so that they need not wait for
+    /// their times. It must contain nothing else, and get no more entries after it got its name.
+    pub(super) fn wait_if_written(&self) {
+        let may_wait = lock(&self.staged).as_ref().is_some_and(|staged| staged.may_wait);
+        self.waits.store(may_wait, Ordering::Relaxed);
+    }
+
+    /// Records that a file in it was written. Returns whether the file may be finished before the next sync, because
+    /// the directory keeps its temporary name until then.
+    pub(super) fn protects_written(&self) -> bool {
+        self.is_written.store(true, Ordering::Relaxed);
+        self.waits.load(Ordering::Relaxed)
+    }
+
+    /// Whether it must keep its temporary name until the next sync.
+    pub(super) fn must_wait(&self) -> bool {
+        self.waits.load(Ordering::Relaxed) && self.is_written.load(Ordering::Relaxed)
+    }
+
+    /// Postpones the flags of a file until the directory has its own name, because they would prevent deleting the
+    /// file.
+    pub(super) fn seal_later(&self, name: &[u8], seal: FileAttr) {
+        lock(&self.seals).push(SealedFile { name: name.to_vec(), seal });
+    }
+
+    /// The postponed flags.
+    pub(super) fn take_seals(&self) -> Vec<SealedFile> {
+        std::mem::take(&mut *lock(&self.seals))
+    }
+
+    /// Where the directory is recorded that somebody else creates in its place before it gets its name after a sync.
+    /// `None` if it does not wait.
+    pub(super) fn instead_later(&self) -> Option<Instead> {
+        self.instead_later.get().cloned()
+    }
+
+    /// Records that it gets its name after the next sync.
+    pub(super) fn waits_for_name(&self) -> Instead {
+        self.dir.wait_for_sync();
+        Arc::clone(self.instead_later.get_or_init(Arc::default))
     }
 
     /// Records the directory that another run created in its place.

@@ -84,6 +84,7 @@ impl<'a> Group<'a, '_, '_> {
     /// A source is open: reads its metadata, and creates the file for its content.
     fn make(&self, number: usize, source: Opened<'_>) -> Attempt<Filling<'a>> {
         let seen = self.seen[number];
+        file::flush(self.pair.context, source.fd, source.status);
         let kept = file::kept(self.pair.context, source.fd, *source.status);
         let aside = self.pair.slot(seen.name).make_file(seen.replaces(), &kept.attributes())?;
         Ok(Filling { aside, kept })
@@ -97,7 +98,7 @@ impl<'a> Group<'a, '_, '_> {
         }
         let seen = self.seen[number];
         let Filling { aside, kept } = copy;
-        match file::put(&self.pair, seen, &kept, aside, copied) {
+        match file::put(&self.pair, seen, &kept, aside, (copied, true)) {
             Err(Failure::Meanwhile(_)) if seen.existing.is_none() => return Ok(State::Again),
             placed => placed?,
         };

@@ -7,15 +7,18 @@
 //! names follow, because other threads may link to them, and large files, because they take long.
 
 use super::context::Context;
+use super::job::{Job, Publishing};
 use super::pair::{Pair, Seen};
-use super::place::{Listed, Place};
-use super::{existing, outcome};
+use super::place::{Listed, Place, Staged};
+use super::{outcome, pending, publishing};
 use crate::fs::filesystem::Kind;
 use crate::fs::openat;
 use crate::tree::walk::{Directory, Names};
-use crate::tree::writer::{Attempt, Inherited, Subdir, Target as _, Wanted};
+use crate::tree::writer::{Attempt, Target as _, Wanted};
 use rustix::io::Errno;
 use std::os::fd::AsFd as _;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// With fewer entries, the additional rename takes longer than what it saves.
 const FEW: usize = 8;
@@ -57,44 +60,43 @@ pub(super) fn pays_for(small: &[Seen<'_>]) -> bool {
     small.iter().map(|seen| seen.status.size).sum::<u64>() <= MOST
 }
 
-/// Gives the copy of a directory its own name.
+/// Gives the copy of a directory its own name. If it must wait for a sync, the name follows after that, and here it
+/// counts as given.
 pub(super) fn publish(pair: &Pair<'_>) -> Attempt<Published> {
-    let place = pair.place();
+    let (context, place) = (pair.context, pair.place());
     let Some(staged) = place.unstage() else { return Ok(Published::AsMade) };
-    let (above, name) = match place.path.iter().rposition(|byte| *byte == b'/') {
-        Some(slash) => (&place.path[..slash], &place.path[slash + 1..]),
-        None => (&b""[..], &*place.path),
-    };
+    let Staged { mut dir, is_named, above: mark, .. } = staged;
+    if let Some(fd) = place.dir.fd.as_ref().filter(|_| place.must_wait()) {
+        mark.store(true, Ordering::Relaxed);
+        let (instead, seals) = (place.waits_for_name(), place.take_seals());
+        let (fd, path, source) = (Arc::clone(fd), place.path.clone(), pair.directory.status);
+        pending::add(context, Job::Publish(Publishing { dir, fd, path, source, seals, instead }));
+        return Ok(Published::AsMade);
+    }
+    let (above, name) = publishing::split(&place.path);
     place.dir.is_named();
-    match staged.dir.put(name) {
-        Ok(()) => Ok(Published::AsMade),
+    match dir.put(name) {
+        Ok(()) => {
+            if let Some(fd) = &place.dir.fd {
+                publishing::seal(context, fd.as_fd(), &place.path, &place.take_seals());
+            }
+            Ok(Published::AsMade)
+        }
         Err(Errno::EXIST) => {
-            place.replace(found(pair, above, (name, staged.is_named))?);
+            drop(dir);
+            place.take_seals();
+            place.replace(found(pair, above, (name, is_named))?);
             Ok(Published::Elsewhere)
         }
-        Err(errno) => pair.context.failed(&place.path, "make the directory", errno),
+        Err(errno) => context.failed(&place.path, "make the directory", errno),
     }
 }
 
-/// The directory that another run created meanwhile: its copy is entered as if it had been there before.
+/// The directory that another run created meanwhile.
 fn found(pair: &Pair<'_>, above: &[u8], (name, is_named): (&[u8], bool)) -> Attempt<Place> {
     let (context, directory) = (pair.context, pair.directory);
-    let lost = |errno| context.failure(above, "open the directory", errno);
-    let target = context.reopener().and_then(|reopener| reopener.open_any(above)).map_err(lost)?;
-    let inherited = Inherited::of(&target);
-    let place = Place::new(above.to_vec(), Some(target), &context.devices, inherited, false).map_err(lost)?;
     let source = openat::open_subdir(&directory.fd, c"..");
     let source = source.map_err(|errno| outcome::source(&directory.path, "open the parent of", errno))?;
     let wanted = if is_named { Wanted::These(&context.plan.names) } else { Wanted::Of(source.as_fd()) };
-    let slot = place.slot(context, name, wanted);
-    match slot.find_or_make_dir(true, true)? {
-        Subdir::Exists(status) => existing::enter(context, &slot, &status, &directory.status),
-        // It disappeared again.
-        Subdir::Made(target) => {
-            let inherited = Inherited { inherits: false, ..inherited };
-            let made = Place::new(slot.path(), Some(target), &context.devices, inherited, true);
-            made.map_err(|errno| slot.failure("look at", errno))
-        }
-        Subdir::Missing => context.failed(&slot.path(), "make the directory", Errno::NOENT),
-    }
+    publishing::found(context, above, (name, wanted), &directory.status)
 }

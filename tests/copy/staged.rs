@@ -29,7 +29,7 @@ fn fill(dir: &Path) {
 }
 
 /// The directories below `dir` that have a temporary name.
-fn staged(dir: &Path) -> Vec<PathBuf> {
+pub(super) fn staged(dir: &Path) -> Vec<PathBuf> {
     let is_temporary =
         |path: &PathBuf| path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b".pleach-copy."));
     tools::paths(dir).into_iter().map(|path| dir.join(path)).filter(|path| path.is_dir()).filter(is_temporary).collect()

@@ -23,17 +23,31 @@ use std::os::fd::BorrowedFd;
 /// # Errors
 /// Errors of the kernel, with the side that failed; `CANCELED` of the source when the monitor asks to stop.
 pub fn content(copy: &FileCopy<'_>, request: &Request) -> Result<Copied, CopyError> {
-    clone_or_copy(copy, request, request)
+    clone_or_copy(copy, request, request, || ())
+}
+
+/// Like [`content`]. Calls `prepare` before the source is read, but not before it is cloned.
+pub fn content_preparing_reads(
+    copy: &FileCopy<'_>,
+    request: &Request,
+    prepare: impl FnOnce(),
+) -> Result<Copied, CopyError> {
+    clone_or_copy(copy, request, request, prepare)
 }
 
 /// Like [`content`], with the engine chosen for the file. Computes the hash only of data that must be copied, because
 /// that passes through this process anyway. A clone is not read.
 pub fn content_hashing_copies(copy: &FileCopy<'_>) -> Result<Copied, CopyError> {
-    clone_or_copy(copy, &Request::default(), &Request { hashed: true, ..Request::default() })
+    clone_or_copy(copy, &Request::default(), &Request { hashed: true, ..Request::default() }, || ())
 }
 
-/// Clones by the first request, otherwise copies by the second.
-fn clone_or_copy(copy: &FileCopy<'_>, request: &Request, otherwise: &Request) -> Result<Copied, CopyError> {
+/// Clones by the first request, otherwise copies by the second, after calling `prepare`.
+fn clone_or_copy(
+    copy: &FileCopy<'_>,
+    request: &Request,
+    otherwise: &Request,
+    prepare: impl FnOnce(),
+) -> Result<Copied, CopyError> {
     let mut reason = None;
     if copy.status.size > 0 && request.engine.is_none_or(engines::clones) {
         match clone(copy, request)? {
@@ -42,6 +56,7 @@ fn clone_or_copy(copy: &FileCopy<'_>, request: &Request, otherwise: &Request) ->
             Cloning::Refused(refused) => reason = Some(refused),
         }
     }
+    prepare();
     let copied = data::data(copy, otherwise)?;
     Ok(Copied { reason, ..copied })
 }

@@ -21,7 +21,7 @@ mod strategy;
 mod types;
 
 pub use choose::{goes_by_ring, ring_pays};
-pub use content::{content, content_hashing_copies};
+pub use content::{content, content_hashing_copies, content_preparing_reads};
 pub use data::data;
 pub use engine::Engine;
 pub use file_copy::FileCopy;

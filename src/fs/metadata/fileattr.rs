@@ -181,6 +181,11 @@ impl FileAttr {
         is_met(self.flags, present.flags) && is_met(self.project, present.project)
     }
 
+    /// Whether an inode with these flags cannot be deleted or moved.
+    pub fn prevents_deletion(self) -> bool {
+        self.flags.unwrap_or(0) & SEALS != 0
+    }
+
     /// Whether a file needs some of these flags before its first byte.
     pub fn decides_storage(self) -> bool {
         self.flags.is_some_and(|flags| flags & STORAGE != 0)

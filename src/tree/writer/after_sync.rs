@@ -11,6 +11,9 @@
 //!    ([`Unsynced::settle`]). The proof of that sync is [`Synced`], and only [`Devices::sync`](super::Devices::sync)
 //!    creates one. After a failed sync this run gets no other, because the kernel reports each failed write only once.
 //!
+//! A file in a directory with a temporary name may take one step: the directory waits in its place
+//! ([`StagedDir::put_synced`](super::StagedDir::put_synced)).
+//!
 //! Everything that follows from a waiting entry waits behind it (the times of its directory, flags that forbid
 //! changes): jobs are done in the order in which they were added.
 //!

@@ -60,6 +60,11 @@ enum Sense {
 }
 
 impl Aliases {
+    /// Whether `dir`, which has an entry with this name, surely compares names byte by byte.
+    pub(crate) fn are_exact(&self, dir: impl AsFd, device: &Device, name: &[u8]) -> bool {
+        self.sense(dir.as_fd(), device, name) == Sense::Exact
+    }
+
     /// Which name owns the entry that was found in `dir` under this name. This costs nothing if names are compared byte
     /// by byte.
     ///

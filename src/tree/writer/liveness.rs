@@ -94,8 +94,19 @@ enum Lock {
 /// any, it belongs to somebody else, and is kept with everything in it.
 pub(super) fn remove_directory(dir: BorrowedFd<'_>, name: impl Arg + Copy) -> Result<()> {
     let opened = openat::open_subdir(dir, name)?;
+    for file in files(opened.as_fd())? {
+        rustix::fs::unlinkat(&opened, file.as_c_str(), AtFlags::empty())?;
+    }
+    rustix::fs::unlinkat(dir, name, AtFlags::REMOVEDIR)
+}
+
+/// The files in a directory that has a temporary name.
+///
+/// # Errors
+/// `NOTEMPTY` if it contains something else. Errors of listing it.
+pub(super) fn files(dir: BorrowedFd<'_>) -> Result<Vec<CString>> {
     let mut files = Vec::new();
-    for entry in Dir::read_from(&opened)? {
+    for entry in Dir::read_from(dir)? {
         let entry = entry?;
         match (entry.file_name().to_bytes(), entry.file_type()) {
             (b"." | b"..", _) => {}
@@ -103,10 +114,7 @@ pub(super) fn remove_directory(dir: BorrowedFd<'_>, name: impl Arg + Copy) -> Re
             _ => return Err(Errno::NOTEMPTY),
         }
     }
-    for file in files {
-        rustix::fs::unlinkat(&opened, file.as_c_str(), AtFlags::empty())?;
-    }
-    rustix::fs::unlinkat(dir, name, AtFlags::REMOVEDIR)
+    Ok(files)
 }
 
 /// The temporary names in a directory, with their types.

@@ -2,14 +2,17 @@
 //!
 //! On XFS and Btrfs a file takes less work if it has its own name from the start than if it is created without a name
 //! and linked. Inside such a directory nobody takes a half file for a complete one: a killed run leaves the directory
-//! under its temporary name, and the next run removes it (`liveness`). So it contains only regular files, and only
-//! files of a run that could be created again in a moment.
+//! under its temporary name, and the next run removes it (`liveness`). So it contains only regular files that can be
+//! deleted: flags which forbid that follow when it has its own name.
+//!
+//! Nobody takes a file in it for finished, so its files may have their final times before a sync if the directory gets
+//! its own name after the sync ([`StagedDir::put_synced`]).
 
 use super::temporary::under_temporary_name;
-use super::{Attempt, Slot, Target, liveness};
-use crate::fs::rename;
+use super::{Attempt, Slot, Synced, Target, liveness};
+use crate::fs::{openat, rename};
 use rustix::io::Result;
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 /// Such a directory. If this is dropped before the directory gets its own name, the directory and its files are
@@ -35,13 +38,44 @@ impl<T: Target> Slot<'_, '_, T> {
 }
 
 impl StagedDir {
+    /// Its temporary name.
+    pub(crate) fn temporary_name(&self) -> &[u8] {
+        self.temporary.as_bytes()
+    }
+
     /// Gives the directory its own name.
     ///
     /// # Errors
-    /// `EXIST`: an entry with this name was created meanwhile. After an error the directory and its files are deleted.
-    pub(crate) fn put(mut self, name: &[u8]) -> Result<()> {
+    /// `EXIST`: an entry with this name was created meanwhile.
+    pub(crate) fn put(&mut self, name: &[u8]) -> Result<()> {
         rename::without_replacing(&self.above, self.temporary.as_str(), &self.above, name)?;
         self.temporary.clear();
+        Ok(())
+    }
+
+    /// [`StagedDir::put`] for a directory with files that were written: their data is on the disk now.
+    ///
+    /// # Errors
+    /// See [`StagedDir::put`].
+    pub(crate) fn put_synced(&mut self, name: &[u8], _: &Synced) -> Result<()> {
+        self.put(name)
+    }
+
+    /// Moves its files to another directory, which somebody else created, without replacing anything. `moved` receives
+    /// this directory, and the name and the result of each file.
+    ///
+    /// # Errors
+    /// Errors of listing it.
+    pub(crate) fn move_files(
+        &self,
+        to: BorrowedFd<'_>,
+        mut moved: impl FnMut(BorrowedFd<'_>, &[u8], Result<()>),
+    ) -> Result<()> {
+        let from = openat::open_subdir(&self.above, self.temporary.as_str())?;
+        for file in liveness::files(from.as_fd())? {
+            let result = rename::without_replacing(&from, file.as_c_str(), to, file.as_c_str());
+            moved(from.as_fd(), file.to_bytes(), result);
+        }
         Ok(())
     }
 }

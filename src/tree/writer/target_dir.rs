@@ -26,7 +26,7 @@ pub(crate) struct TargetDir {
     pub(crate) inherited: Inherited,
     /// Names that the directory treats as the same.
     aliases: Aliases,
-    /// Names in it will be replaced after the next sync. Shared with the directory that is reopened later.
+    /// Names in it, or its own, will be given after the next sync. Shared with the directory that is reopened later.
     is_waiting: Arc<AtomicBool>,
     /// This run created it, and only its user may enter it before it gets its metadata.
     is_private: bool,
@@ -133,6 +133,11 @@ impl TargetDir {
         }
     }
 
+    /// Whether the directory, which has an entry with this name, surely compares names byte by byte.
+    pub(crate) fn compares_exactly(&self, name: &[u8]) -> bool {
+        self.fd.as_ref().is_some_and(|fd| self.aliases.are_exact(fd, &self.device, name))
+    }
+
     /// The listed names with entries that are also found under other, wanted names: see [`Aliases::found`].
     pub(crate) fn found_under_others(&self, names: &[Vec<u8>], wanted: Wanted<'_>) -> Result<HashSet<Vec<u8>>> {
         self.aliases.found(self.fd.as_ref().ok_or(Errno::BADF)?, &self.device, names, wanted)
@@ -161,12 +166,12 @@ impl TargetDir {
         Ok(Unsynced::new(file, &self.device, times, replaces, seal))
     }
 
-    /// Records that a name in it will be replaced after the next sync. The directory gets its metadata after that.
+    /// Records that a name in it, or its own, will be given after the next sync. It gets its metadata after that.
     pub(crate) fn wait_for_sync(&self) {
         self.is_waiting.store(true, Ordering::Relaxed);
     }
 
-    /// Whether names in it will be replaced after the next sync.
+    /// Whether names in it, or its own, will be given after the next sync.
     pub(crate) fn is_waiting(&self) -> bool {
         self.is_waiting.load(Ordering::Relaxed)
     }
