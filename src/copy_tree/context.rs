@@ -52,8 +52,10 @@ pub(super) struct Context<'a> {
     pub(super) not_kept: NotKept,
     /// How to copy content.
     pub(super) request: Request,
-    /// How many small files a thread has open at once.
+    /// How many small files a thread copies together.
     pub(super) group: usize,
+    /// How many small files a thread may have open at once.
+    pub(super) most_opened: usize,
     /// Limits the threads that create and fill small files at once.
     pub(super) writers: Semaphore,
     /// Limits the threads that copy a large file at once: each keeps the device busy.
@@ -85,6 +87,7 @@ impl<'a> Context<'a> {
             not_kept: NotKept::default(),
             request: Request { engine: options.engine, hashed: false },
             group: group.clamp(1, GROUP),
+            most_opened: group,
             writers: Semaphore::new(kind.writers()),
             large: Semaphore::new(cores().min(options.threads.unwrap_or(usize::MAX))),
             stats: Mutex::default(),

@@ -10,16 +10,15 @@
 //! A restore collects entries across directories instead (`batch`), because the manifest already has their order.
 
 use super::context::LARGE;
-use super::look::look;
 use super::pair::{Pair, Seen};
 use super::staging::{self, Published};
 use super::stats::Stats;
-use super::{alone, group, links};
+use super::{alone, group, links, look};
 use crate::error::Result;
 use crate::fs::open_files;
 use crate::monitor::Change;
 use crate::tree::walk::Name;
-use crate::tree::writer::Decision;
+use crate::tree::writer::{Attempt, Decision};
 use crate::util::parallel;
 use rustix::fs::FileType;
 use rustix::io::Errno;
@@ -34,19 +33,23 @@ pub(super) fn batch(pair: &Pair<'_>, names: &mut dyn Iterator<Item = Name<'_>>, 
     }
     let names: Vec<_> = names.collect();
     let mut copied = Stats::default();
-    let seen = examine(pair, &mut names.iter().copied(), &mut copied)?;
+    let opens = names.len() <= pair.context.most_opened && !group::may_use_ring(pair);
+    let seen = examine_by(pair, &mut names.iter().copied(), &mut copied, |name| match opens && name.is_file {
+        true => look::open(pair, name.bytes),
+        false => look::look(pair, name.bytes, false),
+    })?;
     let Sorted { small, large, rest } = Sorted::new(pair, seen);
-    let (staged, later) = if staging::pays_for(&small) { (small, Vec::new()) } else { (Vec::new(), small) };
+    let (mut staged, mut later) = if staging::pays_for(&small) { (small, Vec::new()) } else { (Vec::new(), small) };
     if later.is_empty() && large.is_empty() && rest.is_empty() {
         pair.place().wait_if_written();
     }
-    let ended = copy_small(pair, &staged, &mut copied);
+    let ended = copy_small(pair, &mut staged, &mut copied);
     // Complete files get their place even if the run ends.
     match staging::publish(pair) {
         Ok(Published::AsMade) => {
             part.add(&copied);
             ended?;
-            copy_small(pair, &later, part)?;
+            copy_small(pair, &mut later, part)?;
             copy_rest(pair, large, &rest, part)?;
             Ok(Vec::new())
         }
@@ -83,16 +86,25 @@ fn direct(pair: &Pair<'_>, names: &mut dyn Iterator<Item = Name<'_>>, part: &mut
 }
 
 fn copy_all(pair: &Pair<'_>, seen: Vec<Seen<'_>>, part: &mut Stats) -> Result<()> {
-    let Sorted { small, large, rest } = Sorted::new(pair, seen);
-    copy_small(pair, &small, part)?;
+    let Sorted { mut small, large, rest } = Sorted::new(pair, seen);
+    copy_small(pair, &mut small, part)?;
     copy_rest(pair, large, &rest, part)
 }
 
 /// Examines the entries, in the order of their names.
 fn examine<'n>(pair: &Pair<'_>, names: &mut dyn Iterator<Item = Name<'n>>, part: &mut Stats) -> Result<Vec<Seen<'n>>> {
+    examine_by(pair, names, part, |name| look::look(pair, name.bytes, !pair.place().fresh))
+}
+
+fn examine_by<'n>(
+    pair: &Pair<'_>,
+    names: &mut dyn Iterator<Item = Name<'n>>,
+    part: &mut Stats,
+    look: impl Fn(Name<'n>) -> Attempt<Option<Seen<'n>>>,
+) -> Result<Vec<Seen<'n>>> {
     let mut seen = Vec::new();
     for name in names {
-        match look(pair, name.bytes, !pair.place().fresh) {
+        match look(name) {
             Ok(Some(entry)) => seen.push(entry),
             Ok(None) => {}
             Err(failure) => pair.skip(failure, part)?,
@@ -121,8 +133,8 @@ impl<'n> Sorted<'n> {
     }
 }
 
-fn copy_small(pair: &Pair<'_>, small: &[Seen<'_>], part: &mut Stats) -> Result<()> {
-    for files in small.chunks(open_files::part(64, 1..=pair.context.group)) {
+fn copy_small(pair: &Pair<'_>, small: &mut [Seen<'_>], part: &mut Stats) -> Result<()> {
+    for files in small.chunks_mut(open_files::part(64, 1..=pair.context.group)) {
         pair.context.check()?;
         group::copy(pair, files, part)?;
     }

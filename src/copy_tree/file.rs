@@ -31,6 +31,14 @@ pub(super) struct Source {
     pub(super) kept: Kept,
 }
 
+impl Source {
+    /// An open source with this status. Reads the rest of its metadata.
+    pub(super) fn new(context: &Context<'_>, fd: OwnedFd, status: Status) -> Source {
+        let kept = kept(context, fd.as_fd(), status);
+        Source { fd, kept }
+    }
+}
+
 /// The metadata that is copied from a source.
 pub(super) struct Kept {
     pub(super) status: Status,
@@ -90,8 +98,7 @@ pub(super) fn open(pair: &Pair<'_>, name: &[u8]) -> Attempt<Option<Source>> {
     if status.file_type() != FileType::RegularFile {
         return Err(became_something_else(pair, name));
     }
-    let kept = kept(pair.context, fd.as_fd(), status);
-    Ok(Some(Source { fd, kept }))
+    Ok(Some(Source::new(pair.context, fd, status)))
 }
 
 /// Flushes a source with this status before it is read, so that a later store through a mapping will change its times.

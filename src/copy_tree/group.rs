@@ -14,18 +14,25 @@ use crate::fs::status::Status;
 const AHEAD: u64 = 16 << 20;
 
 /// Copies small files, each with one name, that do not exist or are not as wanted.
-pub(super) fn copy(pair: &Pair<'_>, group: &[Seen<'_>], part: &mut Stats) -> Result<()> {
+pub(super) fn copy(pair: &Pair<'_>, group: &mut [Seen<'_>], part: &mut Stats) -> Result<()> {
     let context = pair.context;
     let before = (part.files, part.copied_bytes);
-    let (for_ring, mut plain): (Vec<_>, Vec<_>) = group.iter().partition(|seen| is_for_ring(pair, &seen.status));
+    let opened: Vec<_> = group.iter_mut().map(|seen| seen.opened.take()).collect();
+    let (for_ring, mut plain): (Vec<_>, Vec<_>) =
+        group.iter().zip(opened).partition(|(seen, _)| is_for_ring(pair, &seen.status));
     let pays = copy::ring_pays(context.request.engine, for_ring.len());
-    if !pays || !context.writers.with(|| ring::copy(pair, &for_ring, part))? {
+    let seen: Vec<_> = for_ring.iter().map(|(seen, _)| *seen).collect();
+    if !pays || !context.writers.with(|| ring::copy(pair, &seen, part))? {
         plain.extend(for_ring);
     }
     let mut sources = Vec::with_capacity(plain.len());
     let mut ahead = 0;
-    for seen in plain {
-        match file::open(pair, seen.name) {
+    for (seen, opened) in plain {
+        let source = match opened {
+            Some(fd) => Ok(Some(file::Source::new(context, fd, seen.status))),
+            None => file::open(pair, seen.name),
+        };
+        match source {
             Ok(Some(source)) => {
                 let status = source.kept.status;
                 if ahead < AHEAD && is_read(pair, status.dev) {
@@ -46,6 +53,11 @@ pub(super) fn copy(pair: &Pair<'_>, group: &[Seen<'_>], part: &mut Stats) -> Res
     })?;
     context.waiting.made(part.files - before.0, part.copied_bytes - before.1);
     Ok(())
+}
+
+/// Whether small files of a directory may be copied through io_uring, which opens them itself.
+pub(super) fn may_use_ring(pair: &Pair<'_>) -> bool {
+    is_for_ring(pair, &Status { size: 1, ..pair.directory.status })
 }
 
 /// Whether a small file is copied through io_uring.

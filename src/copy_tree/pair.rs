@@ -29,6 +29,8 @@ pub(super) struct Seen<'n> {
     /// The entry with its name in the destination.
     pub(super) existing: Option<Status>,
     pub(super) decision: Decision,
+    /// A small file that was opened to examine it.
+    pub(super) opened: Option<OwnedFd>,
 }
 
 impl Seen<'_> {

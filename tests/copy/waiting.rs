@@ -95,6 +95,22 @@ on_filesystems! {
         assert_nothing_unfinished(fs.path());
     }
 
+    [xfs, btrfs] fn sources_for_a_new_directory_are_opened_without_a_status_by_name(fs: &Filesystem) {
+        let other = fs.elsewhere();
+        // Copies to XFS are made through io_uring, which opens the sources.
+        for elsewhere in [false, true].into_iter().take(if fs.kind == Kind::Xfs { 1 } else { 2 }) {
+            let (source, copied) = (if elsewhere { &other } else { fs }.dir("source"), fs.join("copied"));
+            fill(&source, 2);
+            let args = ["copy".as_ref(), "-T".as_ref(), source.as_ref(), copied.as_ref()];
+            let calls = tools::traced_calls("statx,openat", &args, &fs.join("log"));
+            let count = |text: &str| calls.iter().filter(|call| call.contains(text)).count();
+            let by_name = calls.iter().filter(|call| call.starts_with("statx(") && call.contains(", \"file-"));
+            assert_eq!((by_name.count(), count(", \"file-")), (0, 160), "{calls:#?}");
+            assert_equal_trees(&source, &copied);
+            fs::remove_dir_all(copied).unwrap();
+        }
+    }
+
     [xfs, btrfs] fn files_in_a_directory_with_other_entries_get_their_times_after_the_sync(fs: &Filesystem) {
         let (other, copied) = (fs.elsewhere(), fs.join("copied"));
         let source = other.dir("source");

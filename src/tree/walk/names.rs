@@ -23,6 +23,8 @@ pub(crate) struct Name<'a> {
     pub bytes: &'a [u8],
     /// The inode number in the directory. For a mount point, this is the covered inode.
     pub ino: u64,
+    /// Whether it was a regular file when the directory was listed.
+    pub is_file: bool,
 }
 
 /// The names in a directory. Subdirectories are listed separately. Both lists are sorted.
@@ -38,6 +40,7 @@ struct Span {
     ino: u64,
     start: u32,
     length: u16,
+    is_file: bool,
 }
 
 impl Names {
@@ -56,7 +59,7 @@ impl Names {
         let mut missing = None;
         for name in wanted {
             match Status::at(&fd, name) {
-                Ok(status) => names.push(name, status.ino, status.file_type() == FileType::Directory),
+                Ok(status) => names.push(name, status.ino, status.file_type()),
                 Err(error) => missing = Some(error.into()),
             }
         }
@@ -73,14 +76,14 @@ impl Names {
     ) -> Names {
         let mut found = Names::default();
         for name in names {
-            let (ino, is_directory) = match Status::at(&fd, name) {
-                Ok(status) => (status.ino, status.file_type() == FileType::Directory),
+            let (ino, file_type) = match Status::at(&fd, name) {
+                Ok(status) => (status.ino, status.file_type()),
                 Err(Errno::NOENT) => continue,
                 // Whoever visits it reports why its status cannot be read.
-                Err(_) => (0, false),
+                Err(_) => (0, FileType::Unknown),
             };
-            if wanted(name, is_directory) {
-                found.push(name, ino, is_directory);
+            if wanted(name, file_type == FileType::Directory) {
+                found.push(name, ino, file_type);
             }
         }
         found.sort();
@@ -105,21 +108,20 @@ impl Names {
                 },
                 file_type => file_type,
             };
-            let is_directory = file_type == FileType::Directory;
-            if wanted(name, is_directory) {
-                self.push(name, entry.ino(), is_directory);
+            if wanted(name, file_type == FileType::Directory) {
+                self.push(name, entry.ino(), file_type);
             }
         }
         Ok(())
     }
 
     /// Adds a name; [`Names::sort`] follows the last one.
-    fn push(&mut self, name: &[u8], ino: u64, is_directory: bool) {
+    fn push(&mut self, name: &[u8], ino: u64, file_type: FileType) {
         // 4 GiB of names in one directory is more than any filesystem stores.
         let Ok(start) = u32::try_from(self.bytes.len()) else { return };
         self.bytes.extend_from_slice(name);
-        let span = Span { ino, start, length: name.len() as u16 };
-        if is_directory { self.directories.push(span) } else { self.entries.push(span) }
+        let span = Span { ino, start, length: name.len() as u16, is_file: file_type == FileType::RegularFile };
+        if file_type == FileType::Directory { self.directories.push(span) } else { self.entries.push(span) }
     }
 
     fn sort(&mut self) {
@@ -162,7 +164,7 @@ impl Names {
     }
 
     fn name(&self, span: Span) -> Name<'_> {
-        Name { bytes: of(&self.bytes, span), ino: span.ino }
+        Name { bytes: of(&self.bytes, span), ino: span.ino, is_file: span.is_file }
     }
 }
 
@@ -179,7 +181,7 @@ mod tests {
     fn a_name_that_is_listed_twice_comes_once() {
         let mut names = Names::default();
         for (name, is_directory) in [("b", false), ("a", false), ("d", true), ("b", false), ("d", true), ("a", true)] {
-            names.push(name.as_bytes(), 7, is_directory);
+            names.push(name.as_bytes(), 7, if is_directory { FileType::Directory } else { FileType::RegularFile });
         }
         names.sort();
         assert_eq!(names.batch(0).map(|name| name.bytes).collect::<Vec<_>>(), [b"b"]);
