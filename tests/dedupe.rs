@@ -189,7 +189,7 @@ on_filesystems! {
             write(dir.join(name), &bytes(9, 300_000));
         }
         // Alone with its content, and large enough to be examined block by block.
-        write(dir.join("large"), &bytes(10, 3 << 20));
+        tools::write_in_one_extent(&dir.join("large"), &bytes(10, 3 << 20));
         dedupe_with(&["--no-cache"], &dir, 0);
         for snapshot in 1..=4 {
             let to = dir.join(format!("snapshot {snapshot}"));
@@ -202,7 +202,7 @@ on_filesystems! {
         assert_eq!((number(&done, "read_bytes"), number(&done, "submitted_bytes")), (0, 0), "{done}");
         assert_eq!(number(&done, "already_shared_bytes"), 14 * 300_000 + 4 * (3 << 20));
         // As soon as one of them shares with no other file, all are examined.
-        write(dir.join("other"), &[bytes(11, 1 << 20), bytes(10, 3 << 20)].concat());
+        tools::write_in_one_extent(&dir.join("other"), &[bytes(11, 1 << 20), bytes(10, 3 << 20)].concat());
         let done = dedupe_with(&["--no-cache"], &dir, 0);
         assert_eq!(number(&done, "range_bytes"), 3 << 20, "{done}");
     }

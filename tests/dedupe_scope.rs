@@ -81,7 +81,7 @@ on_filesystems! {
         let dir = fs.dir("tree");
         // Each has a clone, so it shares all its data; the two pairs have 3 MiB in common.
         for (name, seed) in [("one", 1), ("two", 2)] {
-            write(dir.join(name), &[bytes(seed, 1 << 20), bytes(3, 3 << 20)].concat());
+            tools::write_in_one_extent(&dir.join(name), &[bytes(seed, 1 << 20), bytes(3, 3 << 20)].concat());
             clone(&dir.join(name), &dir.join(format!("{name} again")));
         }
         let text = |options: &[&str]| {

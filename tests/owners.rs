@@ -19,7 +19,7 @@ const MIB: u64 = 1 << 20;
 on_filesystems! {
     [xfs, btrfs] fn every_file_that_holds_an_extent_is_named(fs: &Filesystem) {
         let file = fs.join("file");
-        write(&file, &bytes(1, 2 << 20));
+        tools::write_in_one_extent(&file, &bytes(1, 2 << 20));
         let dir = fs.dir("elsewhere/deep");
         clone(&file, &dir.join("whole"));
         fs::hard_link(dir.join("whole"), fs.join("link")).expect("a link can be made");
@@ -47,7 +47,7 @@ on_filesystems! {
 
     [xfs, btrfs] fn a_deleted_file_that_is_still_open_is_an_owner_without_a_name(fs: &Filesystem) {
         let (file, gone) = (fs.join("file"), fs.join("gone"));
-        write(&file, &bytes(3, 1 << 20));
+        tools::write_in_one_extent(&file, &bytes(3, 1 << 20));
         clone(&file, &gone);
         let open = File::open(&gone).expect("a file can be opened");
         let inode = open.metadata().expect("a file has a status").ino();
@@ -65,7 +65,7 @@ on_filesystems! {
 
     [xfs, btrfs] fn only_root_learns_who_holds_an_extent(fs: &Filesystem) {
         let file = fs.join("file");
-        write(&file, &bytes(4, 100_000));
+        tools::write_in_one_extent(&file, &bytes(4, 100_000));
         let mut command = Command::new("setpriv");
         command.args(["--reuid=65534", "--regid=65534", "--clear-groups", env!("CARGO_BIN_EXE_pleach")]);
         let run = finish(command.args(["fiemap", "--owners"]).arg(&file)).expect(3).saying("run as root");
@@ -103,7 +103,7 @@ on_filesystems! {
     [xfs, btrfs] fn owners_of_files_below_a_directory_are_told_file_by_file(fs: &Filesystem) {
         let dir = fs.dir("dir");
         for name in ["a", "b"] {
-            write(dir.join(name), &bytes(name.len() as u64, 200_000));
+            tools::write_in_one_extent(&dir.join(name), &bytes(name.len() as u64, 200_000));
         }
         clone(&dir.join("a"), &fs.join("outside"));
         let lines = listed(&dir, &["--json"]).json();
@@ -144,7 +144,7 @@ on_filesystems! {
 
     [btrfs] fn who_holds_another_part_of_an_extent_is_told_apart(fs: &Filesystem) {
         let (file, head, tail) = (fs.join("file"), fs.join("head"), fs.join("tail"));
-        write(&file, &bytes(9, 1 << 20));
+        tools::write_in_one_extent(&file, &bytes(9, 1 << 20));
         clone_part(&file, &head, 0, 65536, 0);
         clone_part(&file, &tail, 524_288, 65536, 0);
         // Nobody holds the rest of the extent now, but it stays allocated for these two.

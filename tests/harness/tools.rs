@@ -78,8 +78,8 @@ pub(crate) fn bytes_in_memory(path: &Path) -> u64 {
     pages.map(|pages| pages.unwrap_or_else(|| panic!("cannot read mincore's {:?}", run.stdout))).sum::<u64>() * 4096
 }
 
-/// Writes a file that consists of one extent. A sync by another test in the middle of the write begins a second extent;
-/// then the file is written again.
+/// Writes a file that consists of one extent, for tests that count extents or depend on their bounds. With [`write`], a
+/// sync by another test in the middle of the write begins a second extent. Then this writes the file again.
 #[track_caller]
 pub(crate) fn write_in_one_extent(path: &Path, content: &[u8]) {
     for _ in 0..50 {
@@ -327,6 +327,16 @@ pub(crate) fn free_bytes(path: &Path) -> u64 {
     rustix::fs::syncfs(&dir).expect("the filesystem syncs");
     let stat = rustix::fs::fstatvfs(&dir).expect("the filesystem reports its size");
     stat.f_bfree * stat.f_frsize
+}
+
+/// Removes a file that takes space, and waits until that can be used. Of a file that is only removed, the kernel may
+/// free the space later: with its next transaction, or when a sync by another test lets go of the inode.
+#[track_caller]
+pub(crate) fn give_back(path: &Path) {
+    let file = fs::File::options().write(true).open(path).expect("the file can be opened");
+    file.set_len(0).expect("the file can be cut");
+    rustix::fs::syncfs(&file).expect("the filesystem syncs");
+    fs::remove_file(path).expect("the file can be removed");
 }
 
 /// Whether a directory is the root of a Btrfs subvolume.

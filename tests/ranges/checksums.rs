@@ -66,8 +66,8 @@ fn every_kind_of_checksum_finds_equal_data_also_in_compressed_extents() {
                 bytes(seed, length / 2).chunks(2048).flat_map(|part| [part, &[0; 2048]].concat()).collect::<Vec<_>>()
             };
             let common = [half(1, 4 * MIB), vec![9; 1000]].concat();
-            write(dir.join("plain"), &[bytes(2, MIB), common.clone()].concat());
-            write(dir.join("plain too"), &[bytes(3, 2 * MIB), common.clone()].concat());
+            tools::write_in_one_extent(&dir.join("plain"), &[bytes(2, MIB), common.clone()].concat());
+            tools::write_in_one_extent(&dir.join("plain too"), &[bytes(3, 2 * MIB), common.clone()].concat());
             write(dir.join("unique"), &bytes(4, 48 * MIB));
             write(dir.join("compressed"), b"");
             finish(

@@ -119,7 +119,7 @@ on_filesystems! {
         assert_eq!(published(&to), Vec::<String>::new());
         // Still full.
         pleach([OsStr::new("replicate"), repo.as_ref(), to.as_ref()]).expect(1);
-        fs::remove_file(&filler).unwrap();
+        tools::give_back(&filler);
         let sent = replicate(&repo, &to);
         assert!(sent.sent_bytes <= (160 - 24) << 20, "{sent:?}");
         assert_replica(&repo, &to);
