@@ -1,6 +1,7 @@
-//! Snapshots that look only at what changed since the last one, as Btrfs's transactions show it.
+//! Snapshots that look only at what changed since the last one, as Btrfs's transactions or the inodes of XFS show it.
 
 mod edits;
+mod xfs;
 
 use crate::harness::meddler::{Meddler, When};
 use crate::harness::mounted::Mounted;
@@ -86,8 +87,8 @@ struct Both {
 }
 
 impl Both {
-    fn new(own: &Own, name: &str, sources: Vec<PathBuf>, options: Options) -> Both {
-        let path = |kind| own.join(format!("{kind}-{name}"));
+    fn new(repos: &Own, name: &str, sources: Vec<PathBuf>, options: Options) -> Both {
+        let path = |kind| repos.join(format!("{kind}-{name}"));
         Both { sources, narrow: path("narrow"), whole: path("whole"), options }
     }
 
@@ -130,32 +131,32 @@ impl Both {
 #[test]
 fn random_changes_give_the_tree_and_the_manifest_of_a_walk_of_everything() {
     let test = concat!(module_path!(), "::random_changes_give_the_tree_and_the_manifest_of_a_walk_of_everything");
-    let sequences = env::var("PLEACH_TEST_SEQUENCES").map_or(12, |number| number.parse().expect("it is a number"));
     let Some(own) = Own::new(Kind::Btrfs, test, 4000, &[], "") else { return };
+    random_changes(Kind::Btrfs, &own, &own, 4);
+    own.assert_clean();
+}
+
+/// Compares narrow walks with walks of everything after random changes, for so many nights each.
+fn random_changes(kind: Kind, own: &Own, repos: &Own, last_night: u64) {
+    let sequences = env::var("PLEACH_TEST_SEQUENCES").map_or(12, |number| number.parse().expect("it is a number"));
     let seed = seed();
     let (mut nights, mut narrow) = (0, 0);
     for sequence in 0..sequences {
         let mut random = Random(seed.wrapping_add(sequence));
         let source = own.join(format!("source-{sequence}"));
-        let options = match sequence % 3 {
-            0 => Options::default(),
-            1 => {
-                let mut options = Options::default();
-                options.excludes.caches = true;
-                options
-            }
-            _ => Options { freeze: true, ..Options::default() },
-        };
+        let mut options = Options { freeze: sequence % 3 == 2 && kind == Kind::Btrfs, ..Options::default() };
+        options.excludes.caches = sequence % 3 == 1;
         // With several threads, chance decides which name of an inode is added first, and how the bytes are counted.
         let options = Options { threads: Some(1), ..options };
-        let both = Both::new(&own, &sequence.to_string(), vec![source.clone()], options);
-        let mut tree = Tree::new(source.clone(), &mut random);
+        let both = Both::new(repos, &sequence.to_string(), vec![source.clone()], options);
+        let mut tree = Tree::new(kind, source.clone(), &mut random);
         both.night("n0", "the first");
-        for night in 1..=4 {
+        for night in 1..=last_night {
             for _ in 0..1 + night * 3 {
                 tree.change();
             }
             match (sequence + night) % 8 {
+                _ if kind != Kind::Btrfs => {}
                 3 => drop(tools::tool("btrfs", &["balance", "start", "--full-balance"], own.path())),
                 5 => drop(tools::tool("btrfs", &["scrub", "start", "-B"], own.path())),
                 _ => {}
@@ -170,21 +171,25 @@ fn random_changes_give_the_tree_and_the_manifest_of_a_walk_of_everything() {
     }
     report(&format!("{narrow} of {nights} nights were narrow"));
     assert!(narrow * 2 > nights, "most nights are narrow: {narrow} of {nights}");
-    own.assert_clean();
 }
 
 /// A subvolume with `directories` directories of 20 files, and two snapshots of it: the second finds all settled.
 fn settled(source: &Path, directories: u32, repo: &Path) {
     tools::tool("btrfs", &["-q", "subvolume", "create"], source).expect(0);
+    fill(source, directories);
+    settle();
+    for name in ["one", "two"] {
+        take(name, &[source.to_path_buf()], repo, &Options::default());
+    }
+}
+
+/// Makes `directories` directories of 20 files.
+fn fill(source: &Path, directories: u32) {
     for directory in 0..directories {
         let path = source.join(format!("{directory:03}"));
         fs::create_dir(&path).unwrap();
         (0..20)
             .for_each(|file| write(path.join(format!("file-{file}")), &bytes(u64::from(directory * 20 + file), 6000)));
-    }
-    settle();
-    for name in ["one", "two"] {
-        take(name, &[source.to_path_buf()], repo, &Options::default());
     }
 }
 

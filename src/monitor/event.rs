@@ -81,7 +81,7 @@ pub enum Event<'a> {
     },
     /// `snapshot`: everything is looked at, although the last run noted what it saw.
     WholeWalk(WholeWalk<'a>),
-    /// `snapshot`: an entry changed, and the transactions do not show it. This run saw it because it looked at
+    /// `snapshot`: an entry changed, and the filesystem does not show it. This run saw it because it looked at
     /// everything.
     ChangeMissed(&'a Path),
     /// `snapshot`: the tree of this snapshot was changed after it was published, so no tree can begin with it.
@@ -262,13 +262,13 @@ pub enum WholeWalk<'a> {
     Due,
     /// The sources, the options or the version of the program are others than in the last run.
     OtherConditions,
-    /// The sources are not in the subvolumes that they were in.
+    /// The sources are not in the subvolumes or filesystems that they were in.
     OtherSubvolumes,
     /// Files are excluded by age, and they grow older without a change.
     ExcludesByAge,
     /// So much changed that everything is looked at as fast.
     ManyChanges,
-    /// Btrfs's trees, or the last manifest, could not be read.
+    /// The filesystem's trees, or the last manifest, could not be read.
     Unreadable,
     /// The filesystem of this directory was set back to an earlier state.
     SetBack(&'a Path),

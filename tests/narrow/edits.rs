@@ -1,4 +1,4 @@
-//! Random changes of a tree: every kind that programs and Btrfs itself make.
+//! Random changes of a tree: every kind that programs and the filesystem itself make.
 
 use crate::harness::random::Random;
 use crate::harness::*;
@@ -11,6 +11,7 @@ use std::process::Command;
 /// A tree that changes.
 pub(super) struct Tree<'r> {
     pub(super) top: PathBuf,
+    kind: Kind,
     pub(super) random: &'r mut Random,
     /// The changes so far, for the report of a failure.
     pub(super) done: Vec<String>,
@@ -23,14 +24,14 @@ fn btrfs(args: &[&str], path: &Path) {
 }
 
 impl<'r> Tree<'r> {
-    /// Makes a subvolume with some directories, files and hard links, and a subvolume in it.
-    pub(super) fn new(top: PathBuf, random: &'r mut Random) -> Tree<'r> {
-        btrfs(&["-q", "subvolume", "create"], &top);
-        let mut tree = Tree { top, random, done: Vec::new(), next: 0 };
+    /// Makes a tree with some directories, files and hard links. On Btrfs it is a subvolume with another one in it.
+    pub(super) fn new(kind: Kind, top: PathBuf, random: &'r mut Random) -> Tree<'r> {
+        let mut tree = Tree { top, kind, random, done: Vec::new(), next: 0 };
+        tree.make_part(&tree.top);
         for directory in ["a", "a/b", "a/b/c", "d", "d/e", "f"] {
             fs::create_dir(tree.top.join(directory)).unwrap();
         }
-        btrfs(&["-q", "subvolume", "create"], &tree.top.join("sub"));
+        tree.make_part(&tree.top.join("sub"));
         for _ in 0..40 {
             tree.create();
         }
@@ -39,6 +40,14 @@ impl<'r> Tree<'r> {
         }
         tree.done.clear();
         tree
+    }
+
+    /// Makes a subvolume, or a directory on other filesystems.
+    fn make_part(&self, path: &Path) {
+        match self.kind {
+            Kind::Btrfs => btrfs(&["-q", "subvolume", "create"], path),
+            _ => fs::create_dir(path).unwrap(),
+        }
     }
 
     fn below(&mut self, end: usize) -> usize {
@@ -203,9 +212,27 @@ impl<'r> Tree<'r> {
             }
             17 => {
                 let path = self.directory().join(self.name());
-                btrfs(&["-q", "subvolume", "create"], &path);
+                self.make_part(&path);
                 write(path.join("of its own"), &bytes(self.next, 7000));
                 "create a subvolume"
+            }
+            18 | 19 if self.kind != Kind::Btrfs => {
+                let directory = self.directory();
+                let beside = self.all(|_| true);
+                let beside: Vec<_> = beside.into_iter().filter(|path| path.parent() == Some(&directory)).collect();
+                if let [one, .., other] = &beside[..] {
+                    // On XFS this changes the directory, but not the two inodes.
+                    renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE).unwrap();
+                }
+                "exchange two names in a directory"
+            }
+            21 if self.kind != Kind::Btrfs => {
+                if let Some(file) = self.file() {
+                    // The new file gets the inode number of the old one.
+                    fs::remove_file(&file).unwrap();
+                    write(&file, &self.content());
+                }
+                "make a file anew"
             }
             18 => {
                 let (name, path) = (self.name(), self.top.join("sub"));

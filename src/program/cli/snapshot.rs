@@ -82,8 +82,8 @@ pub(crate) struct Snapshot {
     pub(crate) freeze: bool,
     /// Look at everything, not only at what changed
     ///
-    /// As root, a snapshot of sources on Btrfs into a repository on Btrfs looks only at what changed since the last
-    /// one, as the filesystem's transactions show it. Every 30th snapshot looks at everything by itself.
+    /// As root, a snapshot of sources on Btrfs or XFS into a repository on Btrfs looks only at what changed since the
+    /// last one, as the filesystem shows it. Every 30th snapshot looks at everything by itself.
     #[arg(long)]
     pub(crate) full_walk: bool,
     /// Only show what would be done

@@ -68,7 +68,7 @@ pub(crate) fn event(event: &Event<'_>) -> String {
         }
         Event::WholeWalk(why) => format!("looking at everything: {}", reasons::whole_walk(why)),
         Event::ChangeMissed(path) => format!(
-            "{} changed, and Btrfs's transactions do not show it: please report this; this snapshot has the change, \
+            "{} changed, and the filesystem does not show it: please report this; this snapshot has the change, \
              but earlier ones may lack it",
             text::path(path)
         ),

@@ -27,7 +27,9 @@ pub(super) fn whole_walk(why: WholeWalk<'_>) -> String {
         WholeWalk::OtherConditions => {
             "the sources, the options or pleach itself changed since the last snapshot".into()
         }
-        WholeWalk::OtherSubvolumes => "the sources are in other subvolumes than at the last snapshot".into(),
+        WholeWalk::OtherSubvolumes => {
+            "the sources are in other subvolumes or filesystems than at the last snapshot".into()
+        }
         WholeWalk::ExcludesByAge => "files are excluded by age".into(),
         WholeWalk::ManyChanges => "so much changed that this is as fast".into(),
         WholeWalk::Unreadable => "the filesystem's trees, or the last manifest, could not be read".into(),
@@ -35,7 +37,7 @@ pub(super) fn whole_walk(why: WholeWalk<'_>) -> String {
             format!("the filesystem of {} was set back to an earlier state", text::path(path))
         }
         WholeWalk::Disagrees(path) => {
-            format!("{} changed, and Btrfs's transactions do not show it", text::path(path))
+            format!("{} changed, and the filesystem does not show it", text::path(path))
         }
     }
 }

@@ -1,16 +1,18 @@
 //! Decides whether a run looks only at what changed since the last snapshot, and finds that from the transactions of
-//! Btrfs. `docs/design/narrow.md` describes it. Whatever does not fit leads to a walk of everything.
+//! Btrfs and from the inodes of XFS. `docs/design/narrow.md` describes it. Whatever does not fit leads to a walk of
+//! everything.
 
-use super::narrowing::{Narrowing, SubvolumeChanges};
+use super::narrowing::{Changes, KnownPart, Narrowing};
 use super::options::Options;
 use super::previous::Previous;
 use super::spot_check;
+use super::swept;
 use super::watch::{Subvolume, Watch};
 use crate::fs::mounts;
 use crate::fs::openat::is_below;
 use crate::fs::status::Status;
 use crate::monitor::{Event, Monitor, WholeWalk};
-use crate::snapshot::repository::{Seen, SeenSubvolume, Top};
+use crate::snapshot::repository::{Part, Seen, SeenSubvolume, Top};
 use crate::snapshot::source_path::{join, split};
 use crate::tree::changed::{self, Changed};
 use crate::tree::walk::{Sources, absolute};
@@ -47,12 +49,13 @@ pub(super) fn decide(
     monitor: &dyn Monitor,
 ) -> Option<Narrowing> {
     let whole = |why: WholeWalk<'_>| monitor.event(Event::WholeWalk(why));
-    match narrow(previous, seen?, (watch, sources), options) {
+    let seen = seen.filter(|seen| seen.tops.iter().any(|top| top.part.is_some()))?;
+    match narrow(previous, seen, (watch, sources), options) {
         Ok(narrowing) => {
             if narrowing.is_check {
                 whole(WholeWalk::Due);
             } else {
-                let inodes = narrowing.known.values().map(|known| known.changed.len() as u64).sum();
+                let inodes = narrowing.known.values().map(|known| known.changes.len() as u64).sum();
                 monitor.event(Event::ChangesOnly { inodes, since: &previous.reader.header().name });
             }
             return Some(narrowing);
@@ -86,26 +89,41 @@ fn narrow(
     if options.excludes.older_than.is_some() {
         return Err(Why::Plain(WholeWalk::ExcludesByAge));
     }
-    let most = previous.reader.totals().entries() / MANY + FEW;
-    let most = usize::try_from(most).unwrap_or(usize::MAX);
-    let mut known: HashMap<u64, SubvolumeChanges> = HashMap::new();
+    let most = most(previous);
+    let mut known: HashMap<u64, KnownPart> = HashMap::new();
     let mut places: Vec<(Subvolume, u64, &Top)> = Vec::new();
+    let mut paths = Vec::new();
     for top in &seen.tops {
-        let Some(then) = &top.subvolume else { continue };
+        let (number, Some(then)) = (top.dev, &top.part) else { continue };
         let Ok(fd) = watch.open(&top.path) else { continue };
         let Ok(Status { dev, ino, .. }) = Status::of(&fd) else { continue };
-        let Some(now) = watch.subvolume(fd.as_fd()) else { continue };
-        if ino != top.ino || (now.filesystem, now.uuid) != (then.filesystem, then.uuid) {
+        if ino != top.ino {
             continue;
         }
-        if let hash_map::Entry::Vacant(unknown) = known.entry(dev) {
-            unknown.insert(SubvolumeChanges {
-                number: top.dev,
-                then: then.clone(),
-                changed: changes(top, &fd, &now, then, most)?,
-            });
+        match then {
+            Part::Subvolume(then) => {
+                let Some(now) = watch.subvolume(fd.as_fd()) else { continue };
+                if (now.filesystem, now.uuid) != (then.filesystem, then.uuid) {
+                    continue;
+                }
+                if let hash_map::Entry::Vacant(unknown) = known.entry(dev) {
+                    let changed = Box::new(changes(top, &fd, &now, then, most)?);
+                    unknown.insert(KnownPart { number, changes: Changes::Subvolume(then.clone(), changed) });
+                }
+                places.push((now, dev, top));
+            }
+            Part::Xfs(then) => {
+                let Some(sweep) = watch.sweep(dev).filter(|sweep| sweep.filesystem == *then) else { continue };
+                if let hash_map::Entry::Vacant(unknown) = known.entry(dev) {
+                    let candidates = sweep.found.candidates.as_ref().ok_or(Why::Plain(WholeWalk::ManyChanges))?;
+                    let found = swept::changes(previous, number, candidates, most);
+                    let found = found.map_err(|_| Why::Plain(WholeWalk::Unreadable))?;
+                    let found = found.ok_or(Why::Plain(WholeWalk::ManyChanges))?;
+                    paths.extend(found.paths);
+                    unknown.insert(KnownPart { number, changes: Changes::Xfs(found.inodes) });
+                }
+            }
         }
-        places.push((now, dev, top));
     }
     for (now, dev, top) in &places {
         if let (Some(known), Some(fd)) = (known.get_mut(dev), watch.filesystem(&now.filesystem)) {
@@ -117,13 +135,18 @@ fn narrow(
         return Err(Why::Plain(WholeWalk::OtherSubvolumes));
     }
     let is_check = u64::from(seen.narrow) >= options.narrow_walks.unwrap_or(NARROW_WALKS);
-    let ways = ways(&seen, sources).map_err(|_| Why::Plain(WholeWalk::Unreadable))?;
+    let ways = ways(&seen, &paths, sources).map_err(|_| Why::Plain(WholeWalk::Unreadable))?;
     let narrowing = Narrowing { known, ways, is_check, caches: options.excludes.caches, seen };
     let disagrees = spot_check::disagreement(&previous.reader, &narrowing, watch);
     match disagrees.map_err(|_| Why::Plain(WholeWalk::Unreadable))? {
         Some(path) => Err(Why::Disagrees(path)),
         None => Ok(narrowing),
     }
+}
+
+/// With more changes than this, everything is looked at.
+pub(super) fn most(previous: &Previous) -> usize {
+    usize::try_from(previous.reader.totals().entries() / MANY + FEW).unwrap_or(usize::MAX)
 }
 
 /// The inodes of a subvolume that changed since it was seen, if they are at most `most`.
@@ -152,28 +175,29 @@ fn are_as_seen(fd: &OwnedFd, now: &Subvolume, then: &SeenSubvolume) -> rustix::i
 /// at under all its names, so that they stay names of one inode in the snapshot.
 fn add_links(
     previous: &Previous,
-    known: &mut SubvolumeChanges,
+    KnownPart { number, changes }: &mut KnownPart,
     (fd, root): (BorrowedFd<'_>, u64),
     top: &Top,
 ) -> Result<(), ()> {
-    for directory in known.changed.directories().to_vec() {
-        let Some(below) = known.changed.path(top.ino, directory) else { continue };
+    let Changes::Subvolume(_, changed) = changes else { return Ok(()) };
+    for directory in changed.directories().to_vec() {
+        let Some(below) = changed.path(top.ino, directory) else { continue };
         let path = if below.is_empty() { top.path.clone() } else { join(&top.path, &below) };
         let record = previous.reader.directory(&path).map_err(|_| ())?;
         let is_there = record.is_some_and(|cursor| {
             let meta = &cursor.directory().meta;
-            (meta.dev, meta.ino) == (known.number, directory)
+            (meta.dev, meta.ino) == (*number, directory)
         });
         if !is_there {
-            known.changed.add_links_below(fd, root, directory).map_err(|_| ())?;
+            changed.add_links_below(fd, root, directory).map_err(|_| ())?;
         }
     }
     Ok(())
 }
 
-/// The names on the way to entries that are always looked at: those that are not settled, and the places where another
-/// filesystem or subvolume begins, or began in the last run.
-fn ways(seen: &Seen, sources: &Sources) -> std::io::Result<HashMap<Vec<u8>, BTreeSet<Vec<u8>>>> {
+/// The names on the way to entries that are looked at because of their paths: those in `changed`, those that are not
+/// settled, and the places where another filesystem or subvolume begins, or began in the last run.
+fn ways(seen: &Seen, changed: &[Vec<u8>], sources: &Sources) -> std::io::Result<HashMap<Vec<u8>, BTreeSet<Vec<u8>>>> {
     let mounted = mounts::all()?;
     let points = mounted.iter().filter_map(|mount| mount.point.as_os_str().as_bytes().strip_prefix(b"/"));
     let is_in_sources = |path: &&[u8]| {
@@ -182,7 +206,8 @@ fn ways(seen: &Seen, sources: &Sources) -> std::io::Result<HashMap<Vec<u8>, BTre
     };
     let mut ways: HashMap<Vec<u8>, BTreeSet<Vec<u8>>> = HashMap::new();
     let tops = seen.tops.iter().map(|top| &top.path[..]);
-    for path in points.filter(is_in_sources).chain(tops).chain(seen.unsettled.iter().map(|path| &path[..])) {
+    let others = changed.iter().chain(&seen.unsettled).map(|path| &path[..]);
+    for path in points.filter(is_in_sources).chain(tops).chain(others) {
         let mut path = path;
         while !path.is_empty() {
             let (directory, name) = split(path);

@@ -49,6 +49,7 @@ mod spot_check;
 mod staged;
 mod staged_directory;
 mod stats;
+mod swept;
 mod target;
 mod timestamp;
 mod unchanged_link;

@@ -9,13 +9,13 @@ use crate::snapshot::repository::{Seen, SeenSubvolume};
 use crate::tree::changed::{Changed, NEWEST};
 use crate::tree::exclude::CACHE_TAG;
 use crate::tree::walk::Directory;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// The part of the sources that a run looks at.
 pub(super) struct Narrowing {
-    /// Subvolumes with known changes, by device.
-    pub(super) known: HashMap<u64, SubvolumeChanges>,
-    /// For each directory, names in it that are looked at whether they changed or not.
+    /// Parts of the sources with known changes, by device.
+    pub(super) known: HashMap<u64, KnownPart>,
+    /// For each directory, names in it that are looked at because of their paths.
     pub(super) ways: HashMap<Vec<u8>, BTreeSet<Vec<u8>>>,
     /// Everything is looked at, and a change that a narrow walk would have missed is reported.
     pub(super) is_check: bool,
@@ -25,12 +25,19 @@ pub(super) struct Narrowing {
     pub(super) seen: Seen,
 }
 
-/// A subvolume with known changes.
-pub(super) struct SubvolumeChanges {
+/// A part of the sources with known changes.
+pub(super) struct KnownPart {
     /// Its device in the last manifest.
     pub(super) number: u64,
-    pub(super) then: SeenSubvolume,
-    pub(super) changed: Changed,
+    pub(super) changes: Changes,
+}
+
+/// What changed in a part of the sources.
+pub(super) enum Changes {
+    /// A subvolume, as the last run saw it, and the changes in it.
+    Subvolume(SeenSubvolume, Box<Changed>),
+    /// An XFS, and the inodes that changed. [`Narrowing::ways`] has their paths.
+    Xfs(HashSet<u64>),
 }
 
 impl Narrowing {
@@ -42,22 +49,20 @@ impl Narrowing {
         if directory.scaffold || !is_untouched || !old.is_some_and(is_same) {
             return Scope::Whole;
         }
-        let changed = known.changed.names(directory.status.ino).cloned().unwrap_or_default();
-        if self.caches && changed.contains(CACHE_TAG) {
-            return Scope::Whole;
-        }
-        let always = self.ways.get(&directory.path);
-        Scope::Only(changed.into_iter().chain(always.into_iter().flatten().cloned()).collect())
+        let mut names = known.changes.names(directory.status.ino).cloned().unwrap_or_default();
+        names.extend(self.ways.get(&directory.path).into_iter().flatten().cloned());
+        // It may have become a tag, or no longer be one.
+        if self.caches && names.contains(CACHE_TAG) { Scope::Whole } else { Scope::Only(names) }
     }
 
-    /// The device of a subvolume in the last manifest, by its device now, and the inodes in it that changed last, with
-    /// the transactions of their changes.
+    /// The device of a part in the last manifest, by its device now. For a subvolume, also the inodes in it that
+    /// changed last, with the transactions of their changes.
     pub(super) fn recorded(&self, dev: u64) -> Option<(u64, Vec<(u64, u64)>)> {
-        self.known.get(&dev).map(|known| (known.number, known.newest()))
+        self.known.get(&dev).map(|known| (known.number, known.changes.newest()))
     }
 
-    /// The subvolume that had this device in the last manifest, with its device now.
-    pub(super) fn known_by_number(&self, number: u64) -> Option<(u64, &SubvolumeChanges)> {
+    /// The part that had this device in the last manifest, with its device now.
+    pub(super) fn known_by_number(&self, number: u64) -> Option<(u64, &KnownPart)> {
         self.known.iter().find(|(_, known)| known.number == number).map(|(dev, known)| (*dev, known))
     }
 
@@ -72,15 +77,35 @@ impl Narrowing {
     }
 }
 
-impl SubvolumeChanges {
+impl Changes {
     /// Whether this inode changed.
-    pub(super) fn has_changed(&self, number: u64) -> bool {
-        self.changed.has(number)
+    pub(super) fn has(&self, number: u64) -> bool {
+        match self {
+            Changes::Subvolume(_, changed) => changed.has(number),
+            Changes::Xfs(inodes) => inodes.contains(&number),
+        }
+    }
+
+    /// How many inodes changed.
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Changes::Subvolume(_, changed) => changed.len(),
+            Changes::Xfs(inodes) => inodes.len(),
+        }
+    }
+
+    /// The names in a directory that lead to changed inodes, if the filesystem itself shows them.
+    fn names(&self, directory: u64) -> Option<&BTreeSet<Vec<u8>>> {
+        match self {
+            Changes::Subvolume(_, changed) => changed.names(directory),
+            Changes::Xfs(_) => None,
+        }
     }
 
     fn newest(&self) -> Vec<(u64, u64)> {
-        let before = self.then.newest.iter().filter(|(number, _)| !self.changed.has(*number));
-        let mut newest: Vec<_> = before.chain(self.changed.newest()).copied().collect();
+        let Changes::Subvolume(then, changed) = self else { return Vec::new() };
+        let before = then.newest.iter().filter(|(number, _)| !changed.has(*number));
+        let mut newest: Vec<_> = before.chain(changed.newest()).copied().collect();
         newest.sort_unstable_by_key(|(_, transaction)| std::cmp::Reverse(*transaction));
         newest.truncate(NEWEST);
         newest

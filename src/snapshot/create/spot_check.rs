@@ -1,5 +1,5 @@
-//! Compares some entries that did not change, as far as the transactions show, with their records. If one differs,
-//! something is wrong with the transactions, and the run looks at everything.
+//! Compares some entries that did not change, as far as the filesystem shows, with their records. If one differs,
+//! something is wrong with that, and the run looks at everything.
 
 use super::narrowing::Narrowing;
 use super::watch::Watch;
@@ -31,7 +31,7 @@ pub(super) fn disagreement(reader: &Reader, narrowing: &Narrowing, watch: &Watch
         let meta = &cursor.directory().meta;
         let Some((dev, known)) = narrowing.known_by_number(meta.dev) else { continue };
         // The entries of a changed directory may be gone.
-        if known.has_changed(meta.ino) {
+        if known.changes.has(meta.ino) {
             continue;
         }
         let (inode, opened) = ((dev, meta.ino), watch.open(directory).ok());
@@ -40,7 +40,7 @@ pub(super) fn disagreement(reader: &Reader, narrowing: &Narrowing, watch: &Watch
         };
         for _ in 0..EACH {
             let Some(entry) = cursor.advance()? else { break };
-            let is_expected = known.has_changed(entry.meta.ino) || narrowing.is_unsettled(directory, &entry.name);
+            let is_expected = known.changes.has(entry.meta.ino) || narrowing.is_unsettled(directory, &entry.name);
             if !is_expected && !is_same(&fd, dev, &entry, watch) {
                 return Ok(Some(join(directory, &entry.name)));
             }

@@ -15,7 +15,7 @@ use super::stats::Stats;
 use super::timestamp::Timestamp;
 use super::unsettled::Unsettled;
 use super::visitor::SnapshotVisitor;
-use super::watch::Watch;
+use super::watch::{LastRun, Watch};
 use crate::error::{Error, Result};
 use crate::monitor::{Amount, Monitor};
 use crate::snapshot::manifest::Writer;
@@ -56,7 +56,6 @@ pub(super) fn visit(
         let totals = previous.reader.totals();
         Amount { files: totals.entries(), bytes: totals.bytes }
     });
-    monitor.phase(if options.dry_run { "comparing" } else { "cloning" }, expected);
     let plan = options.dry_run.then_some(monitor);
     let removal = match staged.as_ref().filter(|staged| staged.based) {
         Some(staged) => {
@@ -65,7 +64,12 @@ pub(super) fn visit(
         }
         None => None,
     };
-    let watch = is_noted.then(|| Watch::begin(sources, frozen));
+    let last = previous.map_or_else(LastRun::default, |previous| LastRun {
+        entries: previous.reader.totals().entries(),
+        seen: seen.as_ref(),
+        most: decide::most(previous),
+    });
+    let watch = is_noted.then(|| Watch::begin(sources, frozen, &last, monitor));
     let narrowing = previous
         .zip(watch.as_ref())
         .and_then(|(previous, watch)| decide::decide(previous, seen, (watch, sources), options, monitor));
@@ -78,6 +82,7 @@ pub(super) fn visit(
     let begun = timestamp.map(|timestamp| timestamp.begun);
     let context = Context::new(previous, staged, own, (filter, watch, narrowing), begun, options, monitor);
     let visitor = SnapshotVisitor::new(context);
+    monitor.phase(if options.dry_run { "comparing" } else { "cloning" }, expected);
     let reads_content = previous.is_none() && options.hash == Hash::New && !options.dry_run;
     let number = |dev| match (visitor.narrowing(), visitor.watch()) {
         (Some(_), Some(watch)) => watch.number(dev),
@@ -132,12 +137,13 @@ pub(super) fn visit(
     let (watch, narrowing) = visitor.into_watch();
     let watch = watch.filter(|_| stats.errors == 0);
     let seen = watch.and_then(Watch::end).zip(unsettled.and_then(Unsettled::into_paths));
-    let seen = seen.map(|(tops, unsettled)| Seen {
+    let seen = seen.map(|((tops, swept), unsettled)| Seen {
         conditions: decide::conditions(options),
         narrow: narrowing.filter(|narrowing| !narrowing.is_check).map_or(0, |old| old.seen.narrow.saturating_add(1)),
         hole_bytes: stats.hole_bytes,
         inline_bytes: stats.inline_bytes,
         tops,
+        swept,
         unsettled,
         ..Seen::default()
     });

@@ -1,19 +1,39 @@
 //! Notes what a run sees of its sources, for the next run: the filesystems and subvolumes in them, and up to which
-//! transaction it sees each. Only root can read Btrfs's trees, so only root's runs are noted.
+//! transaction it sees each, or in which state the inodes of an XFS are. Only root can learn these, so only root's runs
+//! are noted.
 
 use crate::fs::openat;
 use crate::fs::status::{Status, Time};
-use crate::snapshot::repository::{SeenSubvolume, Top};
+use crate::monitor::Monitor;
+use crate::snapshot::repository::{Part, Seen, SeenInodes, SeenSubvolume, Top};
 use crate::snapshot::source_path::split;
 use crate::sys::btrfs::{self, logical, transaction};
+use crate::sys::xfs;
 use crate::tree::changed;
+use crate::tree::sweep::{self, Digests, Sweep};
 use crate::tree::walk::{Directory, Sources};
 use crate::util::mutex::{self, lock};
 use rustix::fs::{CWD, OFlags};
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Mutex;
+
+/// The inodes of an XFS are looked at if they are at most this many times the entries of the last snapshot. It takes
+/// about a quarter of the time for each that a walk takes for an entry, if they must be read from the disk.
+const OTHERS: u64 = 2;
+
+/// The last run.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct LastRun<'a> {
+    /// How many entries its snapshot has.
+    pub(super) entries: u64,
+    /// What it saw.
+    pub(super) seen: Option<&'a Seen>,
+    /// With more changes than that, everything is looked at.
+    pub(super) most: usize,
+}
 
 /// What a run sees of its sources.
 pub(super) struct Watch {
@@ -23,7 +43,10 @@ pub(super) struct Watch {
     /// For each Btrfs of the sources, by its UUID, a directory of it and the last transaction before the run. The run
     /// sees all of it.
     transactions: HashMap<[u8; 16], (OwnedFd, u64)>,
-    /// All changes before this time belong to these transactions.
+    /// For each XFS of the sources, by its device, its inodes before the run. Not of one that has many more inodes than
+    /// the last snapshot.
+    sweeps: HashMap<u64, SweptXfs>,
+    /// All changes before this time belong to these transactions and states.
     at: Time,
     found: Mutex<Found>,
 }
@@ -45,21 +68,37 @@ pub(super) struct Subvolume {
     pub(super) transaction: u64,
 }
 
+/// An XFS and its inodes.
+pub(super) struct SweptXfs {
+    /// Its UUID.
+    pub(super) filesystem: [u8; 16],
+    pub(super) found: Sweep,
+    fd: OwnedFd,
+}
+
 impl Watch {
     /// Commits the running transactions of the sources' filesystems. `frozen`: the UUIDs of their frozen copies.
-    pub(super) fn begin(sources: &Sources, frozen: Vec<[u8; 16]>) -> Watch {
-        let (at, mut transactions) = (Time::now(), HashMap::new());
+    pub(super) fn begin(sources: &Sources, frozen: Vec<[u8; 16]>, last: &LastRun<'_>, monitor: &dyn Monitor) -> Watch {
+        let (at, mut transactions, mut sweeps) = (Time::now(), HashMap::new(), HashMap::<u64, SweptXfs>::new());
         for path in sources.paths() {
             let Ok(fd) = open(path.as_os_str().as_bytes()) else { continue };
-            let Ok(filesystem) = btrfs::filesystem_uuid(&fd) else { continue };
-            if transactions.contains_key(&filesystem) {
-                continue;
-            }
-            if let Ok(number) = commit(&fd) {
-                transactions.insert(filesystem, (fd, number));
+            if let Ok(filesystem) = btrfs::filesystem_uuid(&fd) {
+                if let Entry::Vacant(unknown) = transactions.entry(filesystem)
+                    && let Ok(number) = commit(&fd)
+                {
+                    unknown.insert((fd, number));
+                }
+            } else if let Ok(Status { dev, .. }) = Status::of(&fd)
+                && let Entry::Vacant(unknown) = sweeps.entry(dev)
+                && let Some(swept) = sweep(fd, last, monitor)
+            {
+                unknown.insert(swept);
             }
         }
-        Watch { sources: sources.clone(), frozen, transactions, at, found: Mutex::default() }
+        // A filesystem and a copy of its device have the same UUID, and would be taken for each other next time.
+        let of_sweeps: Vec<_> = sweeps.values().map(|swept| swept.filesystem).collect();
+        sweeps.retain(|_, swept| of_sweeps.iter().filter(|uuid| **uuid == swept.filesystem).count() == 1);
+        Watch { sources: sources.clone(), frozen, transactions, sweeps, at, found: Mutex::default() }
     }
 
     /// The run sees all changes before this time.
@@ -102,6 +141,11 @@ impl Watch {
         Some(Subvolume { filesystem, root: found.id, uuid, transaction })
     }
 
+    /// The XFS with this device, if its inodes are known.
+    pub(super) fn sweep(&self, dev: u64) -> Option<&SweptXfs> {
+        self.sweeps.get(&dev)
+    }
+
     /// Notes a directory of the walk, if a source, another filesystem or another subvolume begins with it. `recorded`:
     /// the number of a device in the last manifest, and the inodes on it that changed last. `is_taken`: whether that
     /// manifest has such a number.
@@ -118,17 +162,19 @@ impl Watch {
         }
         let (path, Status { dev, ino, .. }) = (directory.path.clone(), directory.status);
         let (number, newest) = recorded(dev).unzip();
-        let subvolume = self.subvolume(directory.fd.as_fd()).and_then(|now| {
+        let fd = directory.fd.as_fd();
+        let subvolume = self.subvolume(fd).and_then(|now| {
             let newest = match newest {
                 Some(newest) => newest,
-                None => changed::newest(&directory.fd, now.root, now.transaction).ok()?,
+                None => changed::newest(fd, now.root, now.transaction).ok()?,
             };
             let Subvolume { filesystem, uuid, transaction, .. } = now;
-            Some(SeenSubvolume { filesystem, uuid, transaction, newest })
+            Some(Part::Subvolume(SeenSubvolume { filesystem, uuid, transaction, newest }))
         });
+        let part = subvolume.or_else(|| self.sweep(dev).map(|swept| Part::Xfs(swept.filesystem)));
         let mut found = lock(&self.found);
         let dev = *found.numbers.entry(dev).or_insert_with(|| number.unwrap_or_else(|| free(dev, is_taken)));
-        found.tops.push(Top { path, ino, dev, subvolume });
+        found.tops.push(Top { path, ino, dev, part });
     }
 
     /// The number of a device in the manifest. Records that are taken over from the last manifest have the numbers of
@@ -137,14 +183,33 @@ impl Watch {
         lock(&self.found).numbers.get(&dev).copied().unwrap_or(dev)
     }
 
-    /// The directories that were noted. Changes that the run saw, and that belong to later transactions, are on the
-    /// disk then: otherwise a power cut could take them back, and the next run would not notice. `None` if that fails.
-    pub(super) fn end(self) -> Option<Vec<Top>> {
+    /// The directories that were noted, and the inodes of each XFS. Changes that the run saw, and that belong to later
+    /// transactions, are on the disk then: otherwise a power cut could take them back, and the next run would not
+    /// notice. `None` if that fails.
+    pub(super) fn end(self) -> Option<(Vec<Top>, Vec<SeenInodes>)> {
         self.transactions.values().try_for_each(|(fd, _)| commit(fd).map(|_| ())).ok()?;
+        self.sweeps.values().try_for_each(|swept| rustix::fs::syncfs(&swept.fd)).ok()?;
         let mut tops = mutex::into_inner(self.found).tops;
         tops.sort_unstable_by(|a, b| a.path.cmp(&b.path));
-        Some(tops)
+        let swept = self.sweeps.into_values();
+        let swept = swept.map(|SweptXfs { filesystem, found, .. }| SeenInodes { filesystem, digests: found.digests });
+        let swept = swept.collect();
+        Some((tops, swept))
     }
+}
+
+/// Looks at the inodes of an XFS. `None` if it is no XFS, if they are too many, or if they cannot be listed.
+fn sweep(fd: OwnedFd, last: &LastRun<'_>, monitor: &dyn Monitor) -> Option<SweptXfs> {
+    let filesystem = xfs::geometry(&fd).ok()?.uuid;
+    if xfs::used_inodes(&fd).ok()? > last.entries.saturating_mul(OTHERS) {
+        return None;
+    }
+    let mut swept = last.seen.into_iter().flat_map(|seen| &seen.swept);
+    let then = swept.find(|swept| swept.filesystem == filesystem);
+    let then = then.map(|swept| (Digests::of(&swept.digests), last.most));
+    monitor.phase("looking for changes", None);
+    let found = sweep::sweep(&fd, then, || !monitor.is_cancelled()).ok()?;
+    Some(SweptXfs { filesystem, found, fd })
 }
 
 /// Writes all data of a filesystem to the disk and commits its transaction, and returns the number of that.

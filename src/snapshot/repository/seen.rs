@@ -1,4 +1,4 @@
-//! Up to which transactions a snapshot saw its sources, in `.pleach/seen/NAME`: the next snapshot then looks only at
+//! In which state a snapshot saw its sources, in `.pleach/seen/NAME`: the next snapshot then looks only at
 //! later changes (`create::decide`). The file only saves time. It is bound to its manifest, and without it, or if any
 //! byte of it is wrong, the next run looks at everything.
 
@@ -10,9 +10,9 @@ use std::io::Read as _;
 /// The directory of these files, in the control directory.
 pub(super) const SEEN: &str = "seen";
 /// The beginning of such a file. The BLAKE3 of the rest follows, then the rest in postcard's wire format.
-const MAGIC: &[u8; 14] = b"pleach seen 1\n";
+const MAGIC: &[u8; 14] = b"pleach seen 2\n";
 /// The largest file that is read or written.
-const LARGEST: u64 = 64 << 20;
+const LARGEST: u64 = 256 << 20;
 
 /// What a run saw of its sources.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,6 +29,8 @@ pub(crate) struct Seen {
     pub inline_bytes: u64,
     /// The sources, and the directories below them that begin another filesystem or subvolume.
     pub tops: Vec<Top>,
+    /// The XFS filesystems of the sources.
+    pub swept: Vec<SeenInodes>,
     /// Entries to look at even if they do not change: their records will be others next time.
     pub unsettled: Vec<Vec<u8>>,
 }
@@ -42,8 +44,27 @@ pub(crate) struct Top {
     pub ino: u64,
     /// `st_dev` as the manifest's records have it.
     pub dev: u64,
-    /// The subvolume that it lies in. `None`: nothing is known of its changes.
-    pub subvolume: Option<SeenSubvolume>,
+    /// Where it lies. `None`: nothing is known of its changes.
+    pub part: Option<Part>,
+}
+
+/// A part of the sources with changes that the filesystem shows.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Part {
+    /// A subvolume of a Btrfs.
+    Subvolume(SeenSubvolume),
+    /// The XFS with this UUID. [`Seen::swept`] has its inodes.
+    Xfs([u8; 16]),
+}
+
+/// The inodes of an XFS as a run saw them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct SeenInodes {
+    /// The UUID of the filesystem.
+    pub filesystem: [u8; 16],
+    /// The digests of `tree::sweep`.
+    #[serde(with = "serde_bytes")]
+    pub digests: Vec<u8>,
 }
 
 /// A Btrfs subvolume as a run saw it.
@@ -102,12 +123,14 @@ mod tests {
     fn sample() -> Seen {
         let subvolume =
             SeenSubvolume { filesystem: [1; 16], uuid: [2; 16], transaction: 77, newest: vec![(300, 70), (301, 77)] };
-        let top = Top { path: b"srv/data".to_vec(), ino: 256, dev: 42, subvolume: Some(subvolume) };
-        let tops = vec![top.clone(), Top { subvolume: None, ..top }];
+        let top = Top { path: b"srv/data".to_vec(), ino: 256, dev: 42, part: Some(Part::Subvolume(subvolume)) };
+        let on_xfs = Top { part: Some(Part::Xfs([5; 16])), ..top.clone() };
+        let tops = vec![top.clone(), on_xfs, Top { part: None, ..top }];
         Seen {
             manifest: [3; 32],
             conditions: [4; 32],
             tops,
+            swept: vec![SeenInodes { filesystem: [5; 16], digests: vec![6; 32] }],
             unsettled: vec![b"srv/data/x".to_vec()],
             ..Seen::default()
         }

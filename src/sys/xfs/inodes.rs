@@ -111,6 +111,16 @@ impl Inode {
         self.state[0]
     }
 
+    /// Last change of content: seconds and nanoseconds.
+    pub(crate) fn mtime(&self) -> (i64, u32) {
+        (self.state[1].cast_signed(), self.state[2] as u32)
+    }
+
+    /// Last change of the inode.
+    pub(crate) fn ctime(&self) -> (i64, u32) {
+        (self.state[3].cast_signed(), self.state[4] as u32)
+    }
+
     /// The number of extents of its content.
     pub(crate) fn extents(&self) -> u64 {
         self.state[5]

@@ -9,7 +9,7 @@ mod geometry;
 mod inodes;
 
 pub(crate) use chunks::{CHUNK, chunks};
-pub(crate) use geometry::{Geometry, geometry};
+pub(crate) use geometry::{Geometry, geometry, used_inodes};
 pub(crate) use inodes::{Inode, inode, inodes, inodes_in};
 
 use super::handle;

@@ -106,8 +106,8 @@ pub(crate) const QUESTIONS: &[Question] = &[
     Question {
         id: "changes",
         title: "A snapshot of 500,000 files after changes in 50",
-        asked: "At most 0.1 of the time of `find -printf %s` on Btrfs, cold cache, and no data read but that of the \
-                changed files.",
+        asked: "At most 0.1 of the time of `find -printf %s` on Btrfs, and less than it on XFS, cold cache, and no \
+                data read but that of the changed files.",
         floor: "`find -printf %s`: the status of each file, and no snapshot.",
         run: "`cargo xtask bench changes`",
         measure: SECONDS,
