@@ -1,6 +1,6 @@
 //! Sources on XFS: a sweep over all inodes shows what changed.
 
-use super::{fill, has, night, random_changes, take};
+use super::{cut_power_after_a_late_change, fill, has, night, random_changes, take};
 use crate::harness::own::Own;
 use crate::harness::*;
 use pleach::snapshot::create::Options;
@@ -152,6 +152,16 @@ fn an_xfs_that_was_set_back_gives_the_tree_as_it_is_now() {
 }
 
 #[test]
+fn a_change_on_xfs_that_a_power_cut_takes_back_after_a_run_saw_it_is_noticed() {
+    let test = concat!(module_path!(), "::a_change_on_xfs_that_a_power_cut_takes_back_after_a_run_saw_it_is_noticed");
+    let Some(mut pair) = Pair::new(test, "", &[]) else { return };
+    fill(&pair.source, 5);
+    pair.settle();
+    cut_power_after_a_late_change(&mut pair.xfs, &pair.source, &pair.repo);
+    pair.end();
+}
+
+#[test]
 fn a_filesystem_and_a_copy_of_its_device_are_not_taken_for_each_other() {
     let test = concat!(module_path!(), "::a_filesystem_and_a_copy_of_its_device_are_not_taken_for_each_other");
     let uuid = ["-m", "uuid=6f1d3c4e-2b7a-4d19-9a58-0c3b7e5f1a26"];
@@ -167,7 +177,8 @@ fn a_filesystem_and_a_copy_of_its_device_are_not_taken_for_each_other() {
     let sources = [pair.source.clone(), copied.clone()];
     let take = |name: &str| {
         settle();
-        take(name, &sources, &pair.repo, &Options::default());
+        let (_, recording) = take(name, &sources, &pair.repo, &Options::default());
+        assert!(!has(&recording, "ChangesOnly"), "everything is looked at: {:?}", recording.events);
         sources.iter().for_each(|source| tools::assert_equal_trees(source, &inside(&pair.repo, name, source)));
     };
     ["one", "two", "three"].into_iter().for_each(take);

@@ -2,12 +2,14 @@
 //! last ones are compared with those around the tenth.
 //!
 //! Each change cuts extents of the image, so the list of its extents grows from night to night, and with it the work of
-//! each call that walks this list. A clone of the image and its deletion show what the kernel takes for that.
+//! each call that walks this list. A clone of the image and its deletion show what the kernel takes for that, and the
+//! floor what it takes to write the changed blocks into a version of the last snapshot.
 
 use crate::contender::{Contender, Figures, Role};
+use crate::floor;
 use crate::measure::summary;
 use crate::nights::subject::Subject;
-use crate::nights::{From, ensure_equal, latest, make, snapshot};
+use crate::nights::{From, ensure_equal, latest, latest_tree, make, snapshot};
 use crate::record::{About, finish};
 use crate::runner::{self, Measured, Plan};
 use crate::session::{self, Rounds, ensure_usual};
@@ -15,6 +17,7 @@ use crate::stage::{Cache, Stage};
 use crate::tools::pleach;
 use anyhow::Result;
 use clap::Args;
+use std::cell::Cell;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -61,22 +64,26 @@ fn on(kind: Kind, dir: &Path, from: From, options: &Options, save: bool) -> Resu
     let place = from.title(image, kind);
     make(&stage, image, &place)?;
     let sizes = format!("{} GiB, one block in {CHANGING} changed before each snapshot", options.gib);
-    let (mut night, mut medians) = (1, Vec::new());
+    let (night, mut medians) = (Cell::new(1), Vec::new());
+    let change = |stage: &Stage| {
+        night.set(night.get() + 1);
+        image.change(&stage.tree(), night.get())
+    };
     for last in [EARLY, options.nights] {
         let title = format!("{place}, night {last}");
-        while night + options.rounds.runs < last {
-            night += 1;
-            image.change(&stage.tree(), night)?;
+        while night.get() + options.rounds.runs < last {
+            change(&stage)?;
             output(&mut snapshot(&stage))?;
         }
         let plan = Plan { label: title.clone(), rounds: options.rounds.runs, cache: Cache::Cold };
-        let jobs = [Job::Snapshot, Job::Clone, Job::Delete].map(Way);
+        let bytes = options.gib << 30;
+        let jobs = [Job::Writes, Job::Snapshot, Job::Clone, Job::Delete];
+        let jobs = jobs.map(|job| Way { job, kind, bytes, night: &night });
         let rows = runner::run_rounds(&mut stage, &jobs, &plan, &mut |stage, _| {
-            night += 1;
-            image.change(&stage.tree(), night)?;
+            change(stage)?;
             space::sync(stage.source())
         })?;
-        medians.push(rows.first().map_or(0.0, |row: &Measured| row.median("seconds")));
+        medians.push(rows.get(1).map_or(0.0, |row: &Measured| row.median("seconds")));
         finish(
             About { question: "chain", title, sizes: &sizes, checked: "the snapshot equals its source" },
             &plan,
@@ -98,18 +105,28 @@ fn clone(stage: &Stage) -> Command {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Job {
     Snapshot,
+    /// The changed blocks, written into a version of the last snapshot.
+    Writes,
     /// A clone of the image.
     Clone,
     /// The deletion of a clone.
     Delete,
 }
 
-struct Way(Job);
+struct Way<'n> {
+    job: Job,
+    kind: Kind,
+    /// The size of the image.
+    bytes: u64,
+    /// The changes that the next snapshot meets.
+    night: &'n Cell<u32>,
+}
 
-impl Contender for Way {
+impl Contender for Way<'_> {
     fn name(&self) -> String {
-        match self.0 {
+        match self.job {
             Job::Snapshot => "pleach snapshot",
+            Job::Writes => "floor: the changed blocks, written in place",
             Job::Clone => "`cp --reflink=always`",
             Job::Delete => "`rm` of a clone",
         }
@@ -117,24 +134,34 @@ impl Contender for Way {
     }
 
     fn role(&self) -> Role {
-        if self.0 == Job::Snapshot { Role::Ours } else { Role::Floor }
+        if self.job == Job::Snapshot { Role::Ours } else { Role::Floor }
     }
 
     fn program(&self) -> Option<PathBuf> {
-        match self.0 {
+        match self.job {
             Job::Snapshot => Some(pleach()),
+            Job::Writes => std::env::current_exe().ok(),
             Job::Clone => find("cp"),
             Job::Delete => find("rm"),
         }
     }
 
     fn prepare(&self, stage: &mut Stage) -> Result<()> {
-        if self.0 == Job::Delete { output(&mut clone(stage)).map(drop) } else { Ok(()) }
+        if self.job == Job::Delete { output(&mut clone(stage)).map(drop) } else { Ok(()) }
     }
 
     fn command(&self, stage: &Stage) -> Command {
-        match self.0 {
+        match self.job {
             Job::Snapshot => snapshot(stage),
+            Job::Writes => {
+                let mut command = floor::command(["change"]);
+                command.args((self.kind == Kind::Btrfs).then_some("--subvolume"));
+                command.args(["--bytes".into(), self.bytes.to_string(), "--changing".into(), CHANGING.to_string()]);
+                command.args(["--round".into(), self.night.get().to_string()]);
+                let within = stage.tree();
+                command.arg(latest_tree(stage)).arg(within.strip_prefix("/").unwrap_or(&within)).arg(stage.fresh());
+                command
+            }
             Job::Clone => clone(stage),
             Job::Delete => {
                 let mut command = program("rm");
@@ -145,11 +172,22 @@ impl Contender for Way {
     }
 
     fn is_heard(&self) -> bool {
-        self.0 == Job::Snapshot
+        self.job == Job::Snapshot
     }
 
     fn check(&self, stage: &mut Stage, said: &str) -> Result<Figures> {
-        match self.0 {
+        match self.job {
+            Job::Writes => {
+                // Nothing of it may be left to do while the next contender runs.
+                if self.kind == Kind::Btrfs {
+                    output(program("btrfs").args(["subvolume", "delete", "--commit-after"]).arg(stage.fresh()))?;
+                    output(program("btrfs").args(["subvolume", "sync"]).arg(stage.written()))?;
+                } else {
+                    fs::remove_dir_all(stage.fresh())?;
+                }
+                space::sync(stage.written())?;
+                Ok(Figures::new())
+            }
             Job::Snapshot => {
                 ensure_equal(stage)?;
                 Ok(Figures::from([("data_bytes", summary(said, "read_bytes")?)]))

@@ -208,7 +208,8 @@ pub(crate) const QUESTIONS: &[Question] = &[
         id: "chain",
         title: "The last night of a year",
         asked: "At most 1.5 of the time of the tenth night.",
-        floor: "A clone of the image, and the deletion of a clone: whichever takes longer.",
+        floor: "The changed blocks written into a version of the last snapshot, a clone of the image, and the deletion \
+                of a clone: whichever takes longest.",
         run: "`cargo xtask bench chain`",
         measure: SECONDS,
         is_limit: false,

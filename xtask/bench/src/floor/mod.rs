@@ -3,6 +3,7 @@
 //! Each floor is a hidden command of this program, so that it is timed like the contenders. No floor doubles as a
 //! copier: if a bench needs a copy, a standard program makes it.
 
+mod change;
 pub(crate) mod dedupe;
 mod statx;
 mod stream;
@@ -42,6 +43,8 @@ pub(crate) enum Floor {
     },
     /// Write the changed blocks of a tree into clones of its last version
     Writes(writes::Options),
+    /// Write known blocks into a version of an image
+    Change(change::Options),
 }
 
 /// Runs the floor.
@@ -52,6 +55,7 @@ pub(crate) fn run(floor: &Floor) -> Result<()> {
         Floor::Statx { tree } => statx::run(tree),
         Floor::Dedupe { plan } => dedupe::run(plan),
         Floor::Writes(options) => writes::make(options),
+        Floor::Change(options) => change::make(options),
     }
 }
 

@@ -178,7 +178,12 @@ fn repo(stage: &Stage) -> PathBuf {
 
 /// The path of the source in the newest snapshot.
 pub(crate) fn latest(stage: &Stage) -> PathBuf {
-    repo(stage).join("latest").join(stage.tree().strip_prefix("/").unwrap_or(&stage.tree()))
+    latest_tree(stage).join(stage.tree().strip_prefix("/").unwrap_or(&stage.tree()))
+}
+
+/// The newest snapshot.
+pub(crate) fn latest_tree(stage: &Stage) -> PathBuf {
+    repo(stage).join("latest")
 }
 
 /// Checks that the newest snapshot has the content of the source.
