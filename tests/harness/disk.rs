@@ -5,7 +5,7 @@
 //! acknowledged at one moment, like a disk after a power cut. XFS and ext4 can also be shut down by an ioctl, with or
 //! without writing out their log. The jobs that meet a power cut are in `tests/power_cut`.
 
-use super::own::{Own, WRITTEN, device_of, sectors, wait_for_release};
+use super::own::{self, Own, WRITTEN, device_of, sectors, wait_for_release};
 use super::power::{self, Shutdown};
 use super::tools::Extent;
 use super::{Kind, finish};
@@ -53,7 +53,7 @@ impl Shelf {
             Kind::Ext4 => ["-i", "4096"].as_slice(),
             _ => &[],
         });
-        finish(mkfs.arg(&disk.image)).expect(0);
+        own::run(mkfs.arg(&disk.image));
         disk
     }
 

@@ -1,7 +1,7 @@
 //! A disk that refuses writes for a while. The kernel reports each lost write once, to the first process that syncs.
 
 use super::mounted::drop_caches;
-use super::{Filesystem, Kind, finish, tools};
+use super::{Filesystem, Kind, finish, own, tools};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -20,7 +20,7 @@ impl FailingDisk {
         let disk = FailingDisk { room: scratch.dir("room"), path: scratch.dir("disk"), kind: scratch.kind };
         finish(Command::new("mount").args(["-t", "tmpfs", "-o", "size=1g", "tmpfs"]).arg(&disk.room)).expect(0);
         File::create(disk.image()).and_then(|image| image.set_len(512 << 20)).expect("an image can be made");
-        finish(Command::new(format!("mkfs.{}", disk.kind.name())).arg("-q").arg(disk.image())).expect(0);
+        own::run(Command::new(format!("mkfs.{}", disk.kind.name())).arg("-q").arg(disk.image()));
         disk.mount();
         disk
     }

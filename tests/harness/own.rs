@@ -179,8 +179,18 @@ impl Kind {
     }
 }
 
+/// Runs a command to its end, successfully. The tools of Btrfs look at all loop devices to see whether an image is
+/// mounted, and fail if a concurrent test releases one meanwhile. Then the command is run again.
 #[track_caller]
-fn run(command: &mut Command) {
-    let output = command.output().unwrap_or_else(|error| panic!("{command:?} cannot run: {error}"));
-    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+pub(super) fn run(command: &mut Command) {
+    for _ in 0..100 {
+        let output = command.output().unwrap_or_else(|error| panic!("{command:?} cannot run: {error}"));
+        let said = String::from_utf8_lossy(&output.stderr);
+        if output.status.success() {
+            return;
+        }
+        assert!(said.contains("check mount status"), "{command:?}: {said}");
+        thread::sleep(Duration::from_millis(20));
+    }
+    panic!("{command:?} always meets a device that is released");
 }
