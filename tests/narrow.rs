@@ -14,6 +14,7 @@ use pleach::monitor::Recording;
 use pleach::snapshot::create::{self, Options, Stats};
 use pleach::testing::manifest::{Item, Reader};
 use pleach::tree::exclude::Patterns;
+use std::collections::HashSet;
 use std::env;
 use std::ffi::OsStr;
 use std::fs;
@@ -78,6 +79,14 @@ fn path_of(item: &Item) -> String {
     }
 }
 
+/// The bytes in holes of all files. Names of one inode count once.
+fn hole_bytes(records: &[Item]) -> u64 {
+    let mut linked = HashSet::new();
+    let entries = records.iter().filter_map(|item| if let Item::Entry(entry) = item { Some(entry) } else { None });
+    let first = entries.filter(|entry| entry.meta.nlink < 2 || linked.insert((entry.meta.dev, entry.meta.ino)));
+    first.filter_map(|entry| entry.file()).map(|file| file.holes).sum()
+}
+
 /// A source, a repository with narrow walks, and one with walks of everything.
 struct Both {
     sources: Vec<PathBuf>,
@@ -105,6 +114,8 @@ impl Both {
             assert_eq!(a, b, "{name} after {what}, at {}", path_of(b));
         }
         assert_eq!(narrow.len(), whole.len(), "{name} after {what}");
+        // The next narrow walk subtracts the records that it meets from this sum.
+        assert_eq!(hole_bytes(&whole), other.hole_bytes, "{name} after {what}");
         // How much is read of renamed files depends on the order in which they are found.
         assert_eq!(one, Stats { read_bytes: one.read_bytes, ..other }, "{name} after {what}");
         for source in &self.sources {

@@ -3,7 +3,7 @@
 use super::stats::Stats;
 use crate::error::Error;
 use crate::fs::metadata::Refused;
-use crate::snapshot::manifest::{Entry, Meta};
+use crate::snapshot::manifest::{Body, Entry, Meta, Stored};
 use rustix::io::Errno;
 use std::path::PathBuf;
 
@@ -11,6 +11,21 @@ use std::path::PathBuf;
 pub(super) struct AddedEntry {
     pub(super) entry: Entry,
     pub(super) cost: Stats,
+}
+
+impl AddedEntry {
+    /// Makes the cost that of a clone with the size and the holes that the record has. The next run may rely on that:
+    /// it takes over the sums of this run, and subtracts the records that it meets.
+    pub(super) fn count_clone(&mut self) {
+        let (Body::File(file), cost) = (&self.entry.body, &mut self.cost) else { return };
+        let data = file.size.saturating_sub(file.holes);
+        (cost.bytes, cost.hole_bytes) = (file.size, file.holes);
+        match file.stored {
+            Stored::Inline => cost.inline_bytes = data,
+            _ => cost.cloned_bytes = data,
+        }
+        cost.range_shared_bytes = cost.range_shared_bytes.min(cost.cloned_bytes);
+    }
 }
 
 /// The outcome of one try to add a file. The source may change meanwhile.

@@ -11,7 +11,7 @@ use crate::content::hash;
 use crate::fs::openat;
 use crate::fs::sparse;
 use crate::fs::status::Status;
-use crate::snapshot::manifest::{Body, Stored};
+use crate::snapshot::manifest::Body;
 use rustix::io::Errno;
 
 /// Hashes a file that was cloned a moment ago, if hashes are wanted. The source is read, since it may be in memory. If
@@ -52,13 +52,6 @@ fn read_clone(target: &Target<'_>, found: &SourceEntry<'_>, added: &mut AddedEnt
     if file.size != size {
         file.size = size;
         file.holes = sparse::holes(&clone, size)?;
-        let data = size.saturating_sub(file.holes);
-        let cost = &mut added.cost;
-        (cost.bytes, cost.hole_bytes) = (size, file.holes);
-        match file.stored {
-            Stored::Inline => cost.inline_bytes = data,
-            _ => cost.cloned_bytes = data,
-        }
     }
     file.hash = None;
     if target.context.hashes() {
@@ -66,5 +59,6 @@ fn read_clone(target: &Target<'_>, found: &SourceEntry<'_>, added: &mut AddedEnt
         added.cost.read_bytes += hashed.read;
         file.hash = hashed.hash;
     }
+    added.count_clone();
     Ok(())
 }

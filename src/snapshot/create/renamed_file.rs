@@ -157,6 +157,7 @@ fn clone_known(
         file.holes = old.holes;
         file.hash = old.hash;
     }
+    added.count_clone();
     Ok(Some(added))
 }
 
