@@ -7,9 +7,13 @@
 
 use crate::fs::status::Time;
 use crate::sys::xfs::{self, Inode};
+use crate::util::parallel;
 use rustix::io::{Errno, Result};
 use std::collections::HashMap;
-use std::os::fd::AsFd;
+use std::iter::Peekable;
+use std::ops::Range;
+use std::os::fd::BorrowedFd;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// How many numbers a group has. With less, fewer unchanged inodes are candidates after scattered changes, and the list
 /// is longer.
@@ -39,49 +43,102 @@ pub(crate) struct Sweep {
     pub(crate) candidates: Option<HashMap<u64, State>>,
 }
 
-/// Looks at all inodes of the filesystem of `fd`. `then`: the digests of an earlier sweep, and how many inodes in other
-/// groups are too many. `go_on` is asked now and then.
+/// Looks at all inodes of the filesystem of `fd`, with this many threads. `then`: the digests of an earlier sweep, and
+/// how many inodes in other groups are too many. `go_on` is asked now and then.
 ///
 /// # Errors
 /// `PERM` without `CAP_SYS_ADMIN`; `NOTTY` on other filesystems; `CANCELED` if `go_on` returned false.
-pub(crate) fn sweep(fd: impl AsFd, then: Option<(Digests<'_>, usize)>, go_on: impl Fn() -> bool) -> Result<Sweep> {
-    let mut sweep = Sweep { digests: Vec::new(), candidates: then.map(|_| HashMap::new()) };
-    let (Digests(earlier), most) = then.unwrap_or((Digests(&[]), 0));
-    let mut earlier = earlier.iter().map(|[number, digest]| (u64::from_le_bytes(*number), *digest)).peekable();
-    let mut group: Vec<Inode> = Vec::with_capacity(GROUP as usize);
-    let mut end = |sweep: &mut Sweep, group: &mut Vec<Inode>| {
-        let Some(number) = group.first().map(|inode| inode.number / GROUP) else { return };
-        let digest = digest(group);
-        sweep.digests.extend(number.to_le_bytes());
-        sweep.digests.extend(digest);
-        while earlier.next_if(|(other, _)| *other < number).is_some() {}
-        let is_same = earlier.next_if(|(other, _)| *other == number).is_some_and(|(_, other)| other == digest);
-        if let Some(candidates) = sweep.candidates.as_mut().filter(|_| !is_same) {
-            candidates.extend(group.iter().map(|inode| (inode.number, State::of(inode))));
-            if candidates.len() > most {
-                sweep.candidates = None;
+pub(crate) fn sweep(
+    fd: BorrowedFd<'_>,
+    then: Option<(Digests<'_>, usize)>,
+    threads: usize,
+    go_on: impl Fn() -> bool + Sync,
+) -> Result<Sweep> {
+    let geometry = xfs::geometry(fd)?;
+    let (earlier, most) = then.unwrap_or((Digests(&[]), 0));
+    let found = AtomicUsize::new(0);
+    // Threads in different allocation groups do not wait for each other's locks.
+    let ranges = (0..geometry.groups).map(|group| geometry.inodes_of(group)).collect();
+    let parts = parallel::each(threads, ranges, |range: Range<u64>| {
+        let (digests, candidates) = (Vec::new(), then.map(|_| HashMap::new()));
+        let earlier = earlier.from(range.start).peekable();
+        let mut part = Part { earlier, sweep: Sweep { digests, candidates }, found: &found, most };
+        part.run(xfs::inodes_from(fd, range.start), range.end, &go_on).map(|()| part.sweep)
+    });
+    let mut whole = Sweep { digests: Vec::new(), candidates: then.map(|_| HashMap::new()) };
+    for part in parts {
+        let part = part?;
+        whole.digests.extend(part.digests);
+        whole.candidates = whole.candidates.zip(part.candidates).map(|(mut all, more)| {
+            all.extend(more);
+            all
+        });
+    }
+    Ok(whole)
+}
+
+/// One thread's part of the inodes.
+struct Part<'a, I: Iterator> {
+    /// The earlier digests from its first group on.
+    earlier: Peekable<I>,
+    sweep: Sweep,
+    /// How many candidates all threads have.
+    found: &'a AtomicUsize,
+    most: usize,
+}
+
+impl<I: Iterator<Item = (u64, [u8; 8])>> Part<'_, I> {
+    /// Looks at inodes up to the number `end`.
+    fn run(&mut self, inodes: impl Iterator<Item = Result<Inode>>, end: u64, go_on: &impl Fn() -> bool) -> Result<()> {
+        let mut group: Vec<Inode> = Vec::with_capacity(GROUP as usize);
+        for (count, inode) in inodes.enumerate() {
+            let inode = inode?;
+            if inode.number >= end {
+                break;
+            }
+            if group.first().is_some_and(|first| first.number / GROUP != inode.number / GROUP) {
+                self.end(&group);
+                group.clear();
+            }
+            group.push(inode);
+            if count % 4096 == 0 && !go_on() {
+                return Err(Errno::CANCELED);
             }
         }
-        group.clear();
-    };
-    for (count, inode) in xfs::inodes(fd).enumerate() {
-        let inode = inode?;
-        if group.first().is_some_and(|first| first.number / GROUP != inode.number / GROUP) {
-            end(&mut sweep, &mut group);
+        self.end(&group);
+        Ok(())
+    }
+
+    /// Adds a group.
+    fn end(&mut self, group: &[Inode]) {
+        let Some(number) = group.first().map(|inode| inode.number / GROUP) else { return };
+        let digest = digest(group);
+        self.sweep.digests.extend(number.to_le_bytes());
+        self.sweep.digests.extend(digest);
+        while self.earlier.next_if(|(other, _)| *other < number).is_some() {}
+        if self.earlier.next_if(|(other, _)| *other == number).is_some_and(|(_, other)| other == digest) {
+            return;
         }
-        group.push(inode);
-        if count % 4096 == 0 && !go_on() {
-            return Err(Errno::CANCELED);
+        if let Some(candidates) = &mut self.sweep.candidates {
+            candidates.extend(group.iter().map(|inode| (inode.number, State::of(inode))));
+            if self.found.fetch_add(group.len(), Ordering::Relaxed) + group.len() > self.most {
+                self.sweep.candidates = None;
+            }
         }
     }
-    end(&mut sweep, &mut group);
-    Ok(sweep)
 }
 
 impl<'b> Digests<'b> {
     /// The digests of an earlier sweep, from their bytes.
     pub(crate) fn of(bytes: &'b [u8]) -> Self {
         Digests(bytes.as_chunks::<8>().0.as_chunks::<2>().0)
+    }
+
+    /// Group and digest, from the group of this inode on.
+    fn from(self, inode: u64) -> impl Iterator<Item = (u64, [u8; 8])> + use<'b> {
+        let number = |[number, _]: &[[u8; 8]; 2]| u64::from_le_bytes(*number);
+        let first = self.0.partition_point(|group| number(group) < inode / GROUP);
+        self.0[first..].iter().map(move |group| (number(group), group[1]))
     }
 }
 

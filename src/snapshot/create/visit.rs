@@ -69,7 +69,7 @@ pub(super) fn visit(
         seen: seen.as_ref(),
         most: decide::most(previous),
     });
-    let watch = is_noted.then(|| Watch::begin(sources, frozen, &last, monitor));
+    let watch = is_noted.then(|| Watch::begin(sources, frozen, &last, options.threads_for(false), monitor));
     let narrowing = previous
         .zip(watch.as_ref())
         .and_then(|(previous, watch)| decide::decide(previous, seen, (watch, sources), options, monitor));

@@ -78,7 +78,13 @@ pub(super) struct SweptXfs {
 
 impl Watch {
     /// Commits the running transactions of the sources' filesystems. `frozen`: the UUIDs of their frozen copies.
-    pub(super) fn begin(sources: &Sources, frozen: Vec<[u8; 16]>, last: &LastRun<'_>, monitor: &dyn Monitor) -> Watch {
+    pub(super) fn begin(
+        sources: &Sources,
+        frozen: Vec<[u8; 16]>,
+        last: &LastRun<'_>,
+        threads: usize,
+        monitor: &dyn Monitor,
+    ) -> Watch {
         let (at, mut transactions, mut sweeps) = (Time::now(), HashMap::new(), HashMap::<u64, SweptXfs>::new());
         for path in sources.paths() {
             let Ok(fd) = open(path.as_os_str().as_bytes()) else { continue };
@@ -90,7 +96,7 @@ impl Watch {
                 }
             } else if let Ok(Status { dev, .. }) = Status::of(&fd)
                 && let Entry::Vacant(unknown) = sweeps.entry(dev)
-                && let Some(swept) = sweep(fd, last, monitor)
+                && let Some(swept) = sweep(fd, last, threads, monitor)
             {
                 unknown.insert(swept);
             }
@@ -199,7 +205,7 @@ impl Watch {
 }
 
 /// Looks at the inodes of an XFS. `None` if it is no XFS, if they are too many, or if they cannot be listed.
-fn sweep(fd: OwnedFd, last: &LastRun<'_>, monitor: &dyn Monitor) -> Option<SweptXfs> {
+fn sweep(fd: OwnedFd, last: &LastRun<'_>, threads: usize, monitor: &dyn Monitor) -> Option<SweptXfs> {
     let filesystem = xfs::geometry(&fd).ok()?.uuid;
     if xfs::used_inodes(&fd).ok()? > last.entries.saturating_mul(OTHERS) {
         return None;
@@ -208,7 +214,7 @@ fn sweep(fd: OwnedFd, last: &LastRun<'_>, monitor: &dyn Monitor) -> Option<Swept
     let then = swept.find(|swept| swept.filesystem == filesystem);
     let then = then.map(|swept| (Digests::of(&swept.digests), last.most));
     monitor.phase("looking for changes", None);
-    let found = sweep::sweep(&fd, then, || !monitor.is_cancelled()).ok()?;
+    let found = sweep::sweep(fd.as_fd(), then, threads, || !monitor.is_cancelled()).ok()?;
     Some(SweptXfs { filesystem, found, fd })
 }
 

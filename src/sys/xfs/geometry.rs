@@ -4,6 +4,7 @@
 
 use rustix::io::Result;
 use rustix::ioctl::{self, Getter, Opcode, opcode};
+use std::ops::Range;
 use std::os::fd::AsFd;
 
 const XFS_IOC_FSGEOMETRY: Opcode = opcode::read::<RawGeometry>(b'X', 126);
@@ -92,8 +93,19 @@ impl Geometry {
 
     /// The allocation group of an inode.
     pub(crate) fn group_of(&self, inode: u64) -> u64 {
+        inode >> self.group_bits()
+    }
+
+    /// The numbers that inodes of an allocation group can have.
+    pub(crate) fn inodes_of(&self, group: u32) -> Range<u64> {
+        let first = |group: u64| group.saturating_mul(1 << self.group_bits());
+        first(group.into())..first(u64::from(group) + 1)
+    }
+
+    /// How many low bits of an inode's number show its place in its allocation group.
+    fn group_bits(&self) -> u32 {
         let in_block = (self.block_size / self.inode_size.max(1)).max(1).ilog2();
-        inode >> (self.group_blocks.max(1).next_power_of_two().ilog2() + in_block).min(63)
+        (self.group_blocks.max(1).next_power_of_two().ilog2() + in_block).min(63)
     }
 
     /// The allocation group of an address in bytes on the data device, as FIEMAP reports it.

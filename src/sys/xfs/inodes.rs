@@ -212,10 +212,16 @@ pub(crate) fn inodes_in(fd: impl AsFd, runs: &[Range<u64>], mut each: impl FnMut
 /// All inodes of the filesystem except its internal ones, by number, in batches of limited size.
 #[doc(alias = "XFS_IOC_BULKSTAT")]
 pub(crate) fn inodes<Fd: AsFd>(fd: Fd) -> Inodes<Fd> {
-    Inodes { fd, next: Some(0), batch: Vec::new().into_iter() }
+    inodes_from(fd, 0)
 }
 
-/// Iterator of [`inodes`].
+/// Like [`inodes`], but only those from the number `first` on.
+#[doc(alias = "XFS_IOC_BULKSTAT")]
+pub(crate) fn inodes_from<Fd: AsFd>(fd: Fd, first: u64) -> Inodes<Fd> {
+    Inodes { fd, next: Some(first), batch: Vec::new().into_iter() }
+}
+
+/// Iterator of [`inodes`] and [`inodes_from`].
 pub(crate) struct Inodes<Fd> {
     fd: Fd,
     /// The number to continue from. `None` when there are no more.

@@ -10,7 +10,7 @@ mod inodes;
 
 pub(crate) use chunks::{CHUNK, chunks};
 pub(crate) use geometry::{Geometry, geometry, used_inodes};
-pub(crate) use inodes::{Inode, inode, inodes, inodes_in};
+pub(crate) use inodes::{Inode, inode, inodes, inodes_from, inodes_in};
 
 use super::handle;
 use rustix::fs::OFlags;
