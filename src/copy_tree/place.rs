@@ -10,6 +10,7 @@ use crate::fs::reopener::{Inode, Reopener};
 use crate::tree::walk::Names;
 use crate::tree::writer::{Devices, Inherited, Openness, Parent, Slot, StagedDir, TargetDir, Wanted};
 use crate::util::mutex::lock;
+use crate::util::path;
 use rustix::io::Result;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -225,7 +226,7 @@ impl Place {
 
     /// The path of an entry, relative to the top.
     pub(super) fn join(&self, name: &[u8]) -> Vec<u8> {
-        if self.path.is_empty() { name.to_vec() } else { [&self.path, &b"/"[..], name].concat() }
+        path::join(&self.path, name)
     }
 
     /// The name that an entry of the source has here.

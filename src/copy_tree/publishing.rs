@@ -12,18 +12,11 @@ use crate::fs::status::Status;
 use crate::tree::writer::{
     self, Attempt, Failure, Inherited, Inode, StagedDir, Subdir, Synced, Target as _, Version, Wanted,
 };
+use crate::util::path::{join, split};
 use rustix::fs::FileType;
 use rustix::io::{Errno, Result};
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::sync::Arc;
-
-/// The path of the directory above, and the name in it.
-pub(super) fn split(path: &[u8]) -> (&[u8], &[u8]) {
-    match path.iter().rposition(|byte| *byte == b'/') {
-        Some(slash) => (&path[..slash], &path[slash + 1..]),
-        None => (b"", path),
-    }
-}
 
 /// Gives a directory its own name when its files are on the disk. If the name is taken by another directory, the files
 /// are moved there, and none is replaced.
@@ -51,7 +44,7 @@ pub(super) fn publish(context: &Context<'_>, publishing: Publishing, synced: &Sy
 /// Sets the flags of files that were postponed until their directory, which has this path, has its own name.
 pub(super) fn seal(context: &Context<'_>, dir: BorrowedFd<'_>, path: &[u8], seals: &[SealedFile]) {
     for SealedFile { name, seal } in seals {
-        let path = [path, b"/", name].concat();
+        let path = join(path, name);
         match openat::open_file(dir, name) {
             Ok(file) => context.not_kept.seal(seal.seal(file), || context.shown(&path)),
             Err(errno) => context.report(&context.failure(&path, "set the flags of", errno).into_error()),

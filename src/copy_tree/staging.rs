@@ -15,6 +15,7 @@ use crate::fs::filesystem::Kind;
 use crate::fs::openat;
 use crate::tree::walk::{Directory, Names};
 use crate::tree::writer::{Attempt, Target as _, Wanted};
+use crate::util::path::split;
 use rustix::io::Errno;
 use std::os::fd::AsFd as _;
 use std::sync::Arc;
@@ -73,7 +74,7 @@ pub(super) fn publish(pair: &Pair<'_>) -> Attempt<Published> {
         pending::add(context, Job::Publish(Publishing { dir, fd, path, source, seals, instead }));
         return Ok(Published::AsMade);
     }
-    let (above, name) = publishing::split(&place.path);
+    let (above, name) = split(&place.path);
     place.dir.is_named();
     match dir.put(name) {
         Ok(()) => {

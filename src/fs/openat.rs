@@ -75,11 +75,6 @@ pub(crate) fn without_access(open: impl Fn(OFlags) -> Result<OwnedFd>) -> Result
     }
 }
 
-/// Whether a path is `above` or below it. Both are absolute, without the leading slash.
-pub(crate) fn is_below(path: &[u8], above: &[u8]) -> bool {
-    above.is_empty() || path.strip_prefix(above).is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
-}
-
 /// A directory and its ancestors, by device and inode.
 pub(crate) fn ancestors(dir: impl AsFd) -> Result<Vec<(u64, u64)>> {
     let mut found = Vec::new();
@@ -119,12 +114,6 @@ fn split(path: &[u8]) -> Option<(&[u8], &[u8])> {
 mod tests {
     use super::*;
     use std::os::unix::fs::symlink;
-
-    #[test]
-    fn below_is_decided_by_whole_components() {
-        assert!(is_below(b"a/b", b"a") && is_below(b"a", b"a") && is_below(b"a", b""));
-        assert!(!is_below(b"ab", b"a") && !is_below(b"a", b"a/b"));
-    }
 
     #[test]
     fn directories_deeper_than_a_path_can_be_are_opened() {

@@ -9,6 +9,7 @@ use crate::fs::open_files;
 use crate::fs::openat;
 use crate::fs::status::Status;
 use crate::util::mutex::lock;
+use crate::util::path::is_below;
 use rustix::io::{Errno, Result};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex};
@@ -80,7 +81,7 @@ impl Reopener {
     fn nearest<'p>(&self, path: &'p [u8]) -> (Arc<OwnedFd>, &'p [u8]) {
         let mut anchors = lock(&self.anchors);
         let all = std::mem::take(&mut *anchors).into_iter();
-        let (on_path, mut in_order): (Vec<_>, Vec<_>) = all.partition(|anchor| openat::is_below(path, &anchor.path));
+        let (on_path, mut in_order): (Vec<_>, Vec<_>) = all.partition(|anchor| is_below(path, &anchor.path));
         let nearest = match on_path.iter().max_by_key(|anchor| anchor.path.len()) {
             Some(anchor) => (Arc::clone(&anchor.fd), path.get(anchor.path.len() + 1..).unwrap_or_default()),
             None => (Arc::clone(&self.base), path),

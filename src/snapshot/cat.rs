@@ -2,7 +2,7 @@
 
 use super::manifest::{Body, FileBody};
 use super::repository::Repository;
-use super::source_path::{normal, split};
+use super::source_path::normal;
 use crate::content::hash::StreamHash;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::data_loss::is_data_loss;
@@ -11,6 +11,7 @@ use crate::fs::pread;
 use crate::fs::status::Status;
 use crate::monitor::{Amount, Monitor};
 use crate::tree::walk::absolute;
+use crate::util::path::split;
 use crate::util::text;
 use rustix::fs::FileType;
 use rustix::io::Errno;

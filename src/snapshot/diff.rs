@@ -22,12 +22,13 @@ use super::manifest::{Item, Reader};
 use super::part::Part;
 use super::repository::{self, Repository};
 use super::skipped::Skipped;
-use super::source_path::{is_within, join, normal};
+use super::source_path::normal;
 use crate::error::{Error, Result};
 use crate::fs::procfs;
 use crate::fs::status::Status;
 use crate::monitor::{Amount, Monitor};
 use crate::tree::walk::{self, Sources};
+use crate::util::path::{is_below, join};
 use crate::util::text;
 use changes::{Changes, Report};
 use difference::{Top, Trees};
@@ -237,8 +238,8 @@ impl Compared<'_> {
     /// Whether a record of the live tree is compared.
     fn has(&self, directory: &[u8], item: &Item) -> bool {
         self.path.as_ref().is_none_or(|within| match item {
-            Item::Directory(_) => is_within(directory, within),
-            Item::Entry(entry) => is_within(&join(directory, &entry.name), within),
+            Item::Directory(_) => is_below(directory, within),
+            Item::Entry(entry) => is_below(&join(directory, &entry.name), within),
         })
     }
 

@@ -6,12 +6,12 @@
 
 use super::manifest::{Item, Items, Reader, compare_paths};
 use super::repository::Repository;
-use super::source_path::{join, split};
 use crate::error::{Error, Result};
 use crate::fs::open_files;
 use crate::monitor::{Amount, Monitor};
 use crate::tree::exclude::{Line, Matcher, Patterns, Within};
 use crate::tree::walk::absolute;
+use crate::util::path::{join, split};
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 use std::path::Path;

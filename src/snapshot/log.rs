@@ -3,10 +3,11 @@
 use super::manifest::{Body, Entry, Item, Meta, Reader, Time};
 use super::repository::{Repository, SnapshotInfo};
 use super::skipped::Skipped;
-use super::source_path::{is_within, join, normal, split};
+use super::source_path::normal;
 use crate::error::{Error, Result};
 use crate::monitor::{Amount, Monitor};
 use crate::tree::walk::absolute;
+use crate::util::path::{is_below, join, split};
 use crate::util::text;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
@@ -217,7 +218,7 @@ fn entries(manifest: &Reader, path: &[u8]) -> Result<[u8; 32]> {
     while let Some(item) = items.next() {
         let item = item?;
         let directory = items.directory();
-        if !is_within(directory, path) {
+        if !is_below(directory, path) {
             break;
         }
         if directory == path {

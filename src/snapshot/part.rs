@@ -1,8 +1,8 @@
 //! The part of a snapshot at a path: a directory with everything below it, or one entry.
 
 use super::manifest::Reader;
-use super::source_path::split;
 use crate::error::Result;
+use crate::util::path::split;
 
 /// A subtree or an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]

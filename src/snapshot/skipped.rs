@@ -2,9 +2,9 @@
 //! without them is incomplete.
 
 use super::repository::{self, Problems, Repository};
-use super::source_path::split;
 use crate::monitor::{Event, Monitor};
 use crate::snapshot::manifest::Totals;
+use crate::util::path::split;
 use std::collections::HashSet;
 
 /// A set of paths without their leading slash, each with everything below it.

@@ -47,7 +47,6 @@ pub use stats::{Row, Stats, Stopped};
 
 use super::noting::Noting;
 use super::repository::{self, Lock, Repository};
-use super::source_path::join;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::data_loss::is_data_loss;
 use crate::fs::filesystem::Kind;
@@ -55,6 +54,7 @@ use crate::fs::open_files;
 use crate::fs::procfs;
 use crate::monitor::{Amount, Damage, Event, Fault, Monitor};
 use crate::util::parallel::READERS;
+use crate::util::path::join;
 use crate::util::semaphore::Semaphore;
 use batch::Batch;
 use context::{Context, Count, Snapshot};

@@ -1,10 +1,11 @@
-//! Helpers that do not depend on files or filesystems: text for people, threads, locks,
-//! digests, child processes.
+//! Helpers that do not depend on files or filesystems: text for people, paths as bytes, threads, locks, digests, child
+//! processes.
 
 pub(crate) mod bits;
 pub(crate) mod digest;
 pub(crate) mod mutex;
 pub(crate) mod parallel;
+pub(crate) mod path;
 pub(crate) mod process;
 pub(crate) mod semaphore;
 pub(crate) mod tail;

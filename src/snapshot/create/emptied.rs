@@ -12,9 +12,9 @@ use crate::fs::status::Status;
 use crate::monitor::Monitor;
 use crate::snapshot::manifest::{Item, Reader};
 use crate::snapshot::repository::{Repository, SnapshotInfo};
-use crate::snapshot::source_path::split;
 use crate::tree::exclude::mounts;
 use crate::tree::walk::{Directory, Names, Sources, absolute};
+use crate::util::path::{is_below, split};
 use rustix::fs::{CWD, FileType, Mode, OFlags};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
@@ -149,7 +149,7 @@ fn has_more(manifest: &Reader, path: &[u8], found: Found) -> bool {
     let mut items = manifest.items_from(path);
     while let Some(item) = items.next() {
         match item {
-            Ok(_) if !openat::is_below(items.directory(), path) => return false,
+            Ok(_) if !is_below(items.directory(), path) => return false,
             Ok(Item::Entry(entry)) if Found::of(FileType::from_raw_mode(entry.meta.mode)) > found => return true,
             Ok(_) | Err(_) => {}
         }

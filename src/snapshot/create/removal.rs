@@ -7,12 +7,12 @@
 
 use super::failure::cannot_make;
 use crate::error::Result;
-use crate::fs::openat::{self, is_below};
+use crate::fs::openat;
 use crate::monitor::Monitor;
 use crate::snapshot::manifest::{Directory, Item, Time};
-use crate::snapshot::source_path::split;
 use crate::tree::deletion;
 use crate::tree::walk::absolute;
+use crate::util::path::{is_below, split};
 use rustix::fs::{AtFlags, Timespec, Timestamps, UTIME_OMIT};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, OwnedFd};

@@ -29,7 +29,7 @@ use crate::fs::rename;
 use crate::fs::status::Status;
 use crate::monitor::Amount;
 use crate::snapshot::manifest::{Body, Entry, FileBody, Meta, Stored};
-use crate::snapshot::source_path::split;
+use crate::util::path::split;
 use rustix::fs::FileType;
 use rustix::io::Errno;
 use std::os::fd::{AsFd as _, OwnedFd};

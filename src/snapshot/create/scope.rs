@@ -1,8 +1,7 @@
 //! The part of a directory that a run looks at, and the records of the last manifest that it takes over unseen.
 
-use crate::fs::openat::is_below;
 use crate::snapshot::manifest::{Item, RecordKey};
-use crate::snapshot::source_path::split;
+use crate::util::path::{is_below, split};
 use std::collections::BTreeSet;
 
 /// The part of a directory that a run looks at.

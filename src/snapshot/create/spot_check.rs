@@ -6,7 +6,7 @@ use super::watch::Watch;
 use crate::error::Result;
 use crate::fs::status::Status;
 use crate::snapshot::manifest::{Entry, Reader};
-use crate::snapshot::source_path::join;
+use crate::util::path::join;
 use rustix::io::Errno;
 use std::collections::BTreeSet;
 use std::hash::{BuildHasher, RandomState};

@@ -6,8 +6,8 @@
 use super::previous::Previous;
 use crate::error::Result;
 use crate::snapshot::manifest::Item;
-use crate::snapshot::source_path::join;
 use crate::tree::sweep::State;
+use crate::util::path::join;
 use rustix::fs::FileType;
 use std::collections::{HashMap, HashSet};
 

@@ -2,7 +2,7 @@
 //! prove that the entries are unchanged.
 
 use crate::snapshot::manifest::{Item, Stored};
-use crate::snapshot::source_path::join;
+use crate::util::path::join;
 
 /// The most bytes of paths that are kept. With more, the next run looks at everything.
 const MOST: usize = 16 << 20;

@@ -12,8 +12,8 @@ use crate::fs::identity::Identity;
 use crate::monitor::{Change, Event, Monitor};
 use crate::snapshot::judge::{name, state};
 use crate::snapshot::manifest::Item;
-use crate::snapshot::source_path::{is_within, join, split};
 use crate::tree::walk::absolute;
+use crate::util::path::{is_below, join, split};
 use std::path::PathBuf;
 
 /// Takes the differences one after the other.
@@ -113,7 +113,7 @@ impl<'r> Changes<'r> {
             if above == path {
                 return *last;
             }
-            if is_within(path, above) {
+            if is_below(path, above) {
                 break;
             }
             self.chain.pop();

@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 use crate::fs::openat;
 use crate::monitor::{Change, Monitor};
 use crate::snapshot::manifest::{Body, Item};
-use crate::snapshot::source_path::is_within;
+use crate::util::path::is_below;
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
 use std::fs::File;
@@ -143,7 +143,7 @@ impl Top {
 
     /// The top that a path belongs to.
     pub(super) fn of<'p>(&self, path: &'p [u8]) -> &'p [u8] {
-        if path.len() <= self.0.len() || !is_within(path, &self.0) {
+        if path.len() <= self.0.len() || !is_below(path, &self.0) {
             return path;
         }
         let begin = if self.0.is_empty() { 0 } else { self.0.len() + 1 };

@@ -8,10 +8,10 @@ use crate::snapshot::devices::{Devices, Relation};
 use crate::snapshot::live_record;
 use crate::snapshot::manifest::{Directory as Record, DirectoryCursor, Entry, Item, Meta, Reader};
 use crate::snapshot::skipped::Subtrees;
-use crate::snapshot::source_path::{is_within, split};
 use crate::tree::exclude::mounts::is_elsewhere;
 use crate::tree::walk::{Directory, Name, Visitor, absolute};
 use crate::util::mutex::lock;
+use crate::util::path::{is_below, split};
 use rustix::fs::FileType;
 use rustix::io::Errno;
 use std::ops::ControlFlow;
@@ -191,7 +191,7 @@ impl LiveVisitor<'_> {
         let is_own = matches!(items.next(), Some(Ok(Item::Directory(own))) if own.path == path);
         is_own
             && match items.next() {
-                Some(Ok(Item::Directory(next))) => !is_within(&next.path, path),
+                Some(Ok(Item::Directory(next))) => !is_below(&next.path, path),
                 Some(_) => false,
                 None => true,
             }

@@ -4,7 +4,7 @@
 use crate::error::{Error, Result};
 use crate::snapshot::manifest::{Entry, Item, Items, Reader};
 use crate::snapshot::part::Part;
-use crate::snapshot::source_path::is_within;
+use crate::util::path::is_below;
 
 /// The records of a snapshot below a path.
 pub(super) struct Stream<'r> {
@@ -54,7 +54,7 @@ impl<'r> Stream<'r> {
                         has_gap = true;
                     }
                     // Everything below a directory follows it without interruption.
-                    Some(Ok(_)) if !is_within(items.directory(), &self.within) => return (None, has_gap),
+                    Some(Ok(_)) if !is_below(items.directory(), &self.within) => return (None, has_gap),
                     Some(Ok(item)) => {
                         let located = (items.directory().to_vec(), item);
                         self.records = Records::Items(items);

@@ -9,7 +9,7 @@ use super::packed::{PackedBlock, RecordKey};
 use super::record::{Directory, Entry, Header, Item, Origin, Totals};
 use super::wire::{self, Record};
 use crate::error::{Error, Result};
-use crate::snapshot::source_path::split;
+use crate::util::path::split;
 use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::fs::File;

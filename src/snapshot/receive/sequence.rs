@@ -8,8 +8,8 @@
 
 use crate::error::Result;
 use crate::snapshot::manifest::{self, Directory, Entry, Item, Items};
-use crate::snapshot::source_path::join;
 use crate::snapshot::stream::damage;
+use crate::util::path::join;
 use std::cmp::Ordering;
 
 /// The records of the base and the place of the last one of the new snapshot.

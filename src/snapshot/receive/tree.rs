@@ -13,10 +13,10 @@ use crate::fs::reopener::Reopener;
 use crate::fs::status::{Status, Time, timestamps};
 use crate::snapshot::manifest::{Directory, Item, Meta};
 use crate::snapshot::repository::Staging;
-use crate::snapshot::source_path::{is_within, join, split};
 use crate::snapshot::stream::{Xattrs, damage};
 use crate::tree::deletion;
 use crate::tree::walk::absolute;
+use crate::util::path::{is_below, join, split};
 use rustix::fs::{AtFlags, FileType, Mode};
 use rustix::io::Errno;
 use std::collections::VecDeque;
@@ -135,7 +135,7 @@ impl Tree {
 
     /// Enters a directory that was made before the transfer was cut. Those that were left have their metadata.
     pub(super) fn enter_again(&mut self, record: &Directory) -> Result<()> {
-        while let Some(level) = self.levels.pop_if(|level| !is_within(&record.path, &self.path[..level.length])) {
+        while let Some(level) = self.levels.pop_if(|level| !is_below(&record.path, &self.path[..level.length])) {
             self.kept -= size_of_kept(&level.meta);
         }
         self.push(record, None)
@@ -299,7 +299,7 @@ impl Tree {
 
     /// Leaves directories until `path` can be entered.
     fn leave_for(&mut self, path: &[u8]) -> Result<()> {
-        while self.levels.last().is_some_and(|level| !is_within(path, &self.path[..level.length])) {
+        while self.levels.last().is_some_and(|level| !is_below(path, &self.path[..level.length])) {
             self.leave()?;
         }
         Ok(())

@@ -11,9 +11,9 @@ use crate::fs::openat;
 use crate::monitor::Amount;
 use crate::snapshot::log::{self, Kind};
 use crate::snapshot::manifest::Item;
-use crate::snapshot::source_path::join;
 use crate::sys::fiemap;
 use crate::tree::walk::absolute;
+use crate::util::path::join;
 use std::os::fd::AsFd as _;
 use std::path::PathBuf;
 

@@ -6,10 +6,10 @@
 use crate::fs::mounts::Inside;
 use crate::fs::reopener::{Inode, Reopener};
 use crate::fs::status::Status;
-use crate::snapshot::source_path::join;
 use crate::tree::deletion::in_place::Mounts;
 use crate::tree::walk::PathNode;
 use crate::tree::writer::{Devices, Failure, Inherited, Parent, Slot, Target, TargetDir, Wanted};
+use crate::util::path::join;
 use rustix::io::{Errno, Result};
 use std::collections::HashSet;
 use std::os::fd::{AsFd, OwnedFd};

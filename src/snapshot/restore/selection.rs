@@ -3,8 +3,9 @@
 use crate::error::{Error, Result};
 use crate::snapshot::manifest::{Reader, compare_paths};
 use crate::snapshot::part::Part;
-use crate::snapshot::source_path::{is_within, normal};
+use crate::snapshot::source_path::normal;
 use crate::tree::walk::absolute;
+use crate::util::path::is_below;
 use crate::util::text;
 use std::path::PathBuf;
 
@@ -23,7 +24,7 @@ impl Selection {
         }
         let mut wanted = paths.iter().map(|path| normal("restore", path)).collect::<Result<Vec<_>>>()?;
         wanted.sort_by(|a, b| compare_paths(a, b));
-        wanted.dedup_by(|later, earlier| is_within(later, earlier));
+        wanted.dedup_by(|later, earlier| is_below(later, earlier));
         let mut parts = Vec::new();
         let mut missing = Vec::new();
         for path in wanted {

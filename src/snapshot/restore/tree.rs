@@ -16,8 +16,8 @@ use crate::fs::status::Status;
 use crate::monitor::Amount;
 use crate::snapshot::manifest::{Address, Directory, Entry, Item, Meta};
 use crate::snapshot::part::Part;
-use crate::snapshot::source_path::{is_within, split};
 use crate::tree::writer::{Failure, Target as _};
+use crate::util::path::{is_below, split};
 use rustix::fs::FileType;
 use std::os::fd::OwnedFd;
 
@@ -59,7 +59,7 @@ impl Tree<'_> {
         }
         let mut items = self.context.manifest.items_from(path);
         while let Some(item) = items.next() {
-            if !is_within(items.directory(), path) {
+            if !is_below(items.directory(), path) {
                 break;
             }
             match item {
@@ -138,7 +138,7 @@ impl Tree<'_> {
     }
 
     fn is_skipped(&self, path: &[u8]) -> bool {
-        self.skipped.as_ref().is_some_and(|skipped| is_within(path, skipped))
+        self.skipped.as_ref().is_some_and(|skipped| is_below(path, skipped))
     }
 
     fn problem(&mut self, error: &Error) {
@@ -149,7 +149,7 @@ impl Tree<'_> {
 
     /// Leaves directories until the current one is `path` or above it.
     fn ascend(&mut self, path: &[u8]) -> Result<()> {
-        while !self.levels.is_top() && !is_within(path, self.levels.path()) {
+        while !self.levels.is_top() && !is_below(path, self.levels.path()) {
             self.leave()?;
         }
         Ok(())

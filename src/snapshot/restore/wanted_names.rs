@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::snapshot::manifest::{Address, Reader};
-use crate::snapshot::source_path::join;
+use crate::util::path::join;
 
 /// The names that the snapshot has in a directory, as they were streamed. Its entries and subdirectories need no lookup
 /// by path; paths are as long as a tree is deep.

@@ -6,8 +6,8 @@
 
 use crate::snapshot::lookup::{Gathering, Lookup};
 use crate::snapshot::manifest::{Entry, FileBody, Item, Meta, Reader, Time};
-use crate::snapshot::source_path::join;
 use crate::util::digest;
+use crate::util::path::join;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 /// How many files are indexed by content, and how many by inode: 32 MiB each.

@@ -4,7 +4,7 @@ use super::elsewhere::Candidate;
 use crate::fs::openat;
 use crate::fs::status::Status;
 use crate::snapshot::manifest::Entry;
-use crate::snapshot::source_path::join;
+use crate::util::path::join;
 use rustix::fs::FileType;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::Arc;

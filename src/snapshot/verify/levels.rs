@@ -8,8 +8,7 @@ use crate::fs::openat;
 use crate::fs::status::Status;
 use crate::monitor::{Amount, Fault};
 use crate::snapshot::manifest::Directory;
-use crate::snapshot::source_path::join;
-use crate::snapshot::source_path::split;
+use crate::util::path::{is_below, join, split};
 use rustix::fs::Dir;
 use rustix::io::{Errno, Result};
 use std::os::fd::{AsFd, OwnedFd};
@@ -166,7 +165,7 @@ impl Levels {
     }
 
     fn is_skipped(&self, path: &[u8]) -> bool {
-        self.skipped.as_ref().is_some_and(|skipped| openat::is_below(path, skipped))
+        self.skipped.as_ref().is_some_and(|skipped| is_below(path, skipped))
     }
 
     /// The level of a directory's parent, if it is the current one.
@@ -194,7 +193,7 @@ impl Levels {
     }
 
     fn ascend(&mut self, path: &[u8], left: &mut Vec<Ending>) {
-        while !openat::is_below(path, &self.path) && self.leave(left) {}
+        while !is_below(path, &self.path) && self.leave(left) {}
     }
 
     /// Leaves the current directory. Returns false if there is none.

@@ -3,8 +3,8 @@
 use super::context::Snapshot;
 use super::work::{self, Work};
 use crate::snapshot::manifest::Item;
-use crate::snapshot::source_path::join;
 use crate::tree::inode_map::Identity;
+use crate::util::path::join;
 use std::collections::{HashMap, HashSet};
 
 /// Another name of a file.

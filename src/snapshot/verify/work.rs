@@ -4,8 +4,8 @@ use super::context::Snapshot;
 use super::findings::Finding;
 use crate::error::Result;
 use crate::snapshot::manifest::{Entry, Meta};
-use crate::snapshot::source_path::split;
 use crate::tree::inode_map::Identity;
+use crate::util::path::split;
 use std::collections::{HashMap, HashSet};
 
 /// A damaged file.

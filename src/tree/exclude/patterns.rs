@@ -8,6 +8,7 @@
 
 use super::pattern::{Anchor, Line, Part, parse};
 use crate::error::{Error, Result};
+use crate::util::path::is_below;
 use globset::{Candidate, GlobBuilder, GlobSet, GlobSetBuilder};
 use std::collections::{BTreeMap, HashMap};
 use std::os::unix::ffi::OsStrExt as _;
@@ -205,7 +206,7 @@ impl Matcher {
         let (mut nodes, mut below, mut scratch) = (Vec::new(), Vec::new(), Vec::new());
         // For each source that is this directory or contains it: the number of names in the source's path.
         let tops: Vec<_> =
-            self.sources.iter().filter(|source| is_within(path, source)).map(|top| names(top).count()).collect();
+            self.sources.iter().filter(|source| is_below(path, source)).map(|top| names(top).count()).collect();
         if !tree.nodes.is_empty() {
             tree.add(ROOT, &mut nodes);
             if tops.contains(&0) {
@@ -239,11 +240,6 @@ impl Matcher {
 /// The names of a path.
 fn names(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     path.split(|byte| *byte == b'/').filter(|name| !name.is_empty())
-}
-
-/// Whether a path is a source, or is below it.
-fn is_within(path: &[u8], source: &[u8]) -> bool {
-    path.strip_prefix(source).is_some_and(|rest| source.is_empty() || rest.is_empty() || rest.starts_with(b"/"))
 }
 
 /// The patterns for the entries of one directory.
