@@ -3,7 +3,7 @@
 use super::stats::Stats;
 use crate::error::Error;
 use crate::fs::metadata::Refused;
-use crate::snapshot::manifest::{Body, Entry, Meta, Stored};
+use crate::snapshot::manifest::{Entry, Meta};
 use rustix::io::Errno;
 use std::path::PathBuf;
 
@@ -17,14 +17,11 @@ impl AddedEntry {
     /// Makes the cost that of a clone with the size and the holes that the record has. The next run may rely on that:
     /// it takes over the sums of this run, and subtracts the records that it meets.
     pub(super) fn count_clone(&mut self) {
-        let (Body::File(file), cost) = (&self.entry.body, &mut self.cost) else { return };
-        let data = file.size.saturating_sub(file.holes);
-        (cost.bytes, cost.hole_bytes) = (file.size, file.holes);
-        match file.stored {
-            Stored::Inline => cost.inline_bytes = data,
-            _ => cost.cloned_bytes = data,
-        }
-        cost.range_shared_bytes = cost.range_shared_bytes.min(cost.cloned_bytes);
+        let Some(file) = self.entry.file() else { return };
+        let Stats { read_bytes, range_shared_bytes, .. } = self.cost;
+        let clone = Stats::of_clone(file);
+        let range_shared_bytes = range_shared_bytes.min(clone.cloned_bytes);
+        self.cost = Stats { read_bytes, range_shared_bytes, ..clone };
     }
 }
 

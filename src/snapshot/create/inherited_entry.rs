@@ -54,7 +54,7 @@ pub(super) fn record(
         }
     };
     if let Some(file) = entry.file().filter(|_| is_first) {
-        count(file, part);
+        part.add(&Stats::of_clone(file));
         context.monitor.advance(Amount { files: 0, bytes: file.size });
     }
     Ok(Some(entry))
@@ -79,17 +79,6 @@ fn file_body(
         stored => stored,
     };
     Some(FileBody { stored, ..old.clone() })
-}
-
-fn count(file: &FileBody, part: &mut Stats) {
-    let data = file.size.saturating_sub(file.holes);
-    part.bytes = part.bytes.saturating_add(file.size);
-    part.hole_bytes = part.hole_bytes.saturating_add(file.holes);
-    let sum = match file.stored {
-        Stored::Inline => &mut part.inline_bytes,
-        _ => &mut part.cloned_bytes,
-    };
-    *sum = sum.saturating_add(data);
 }
 
 /// Removes the last snapshot's entries of these names from the staging tree, if the tree began with them. Files that

@@ -34,8 +34,7 @@ pub(super) fn clone(target: &Target<'_>, found: &SourceEntry<'_>, source: &Sourc
     }
     let refused = match try_clone(target, found, source) {
         Ok((file, refused)) => {
-            let mut cost = Stats::default();
-            let body = cloned_body(target, &file, found, source, &mut cost);
+            let (body, cost) = cloned_body(target, &file, found, source);
             let entry = Entry { name: found.name.to_vec(), meta: source.meta(refused), body: Body::File(body) };
             return Ok(AddedEntry { entry, cost });
         }
@@ -68,13 +67,7 @@ fn try_clone(
 }
 
 /// The record of a cloned file, and its share in the counts.
-fn cloned_body(
-    target: &Target<'_>,
-    file: &OwnedFd,
-    found: &SourceEntry<'_>,
-    source: &SourceFile,
-    cost: &mut Stats,
-) -> FileBody {
+fn cloned_body(target: &Target<'_>, file: &OwnedFd, found: &SourceEntry<'_>, source: &SourceFile) -> (FileBody, Stats) {
     let old = found.old.as_ref().and_then(Entry::file).filter(|_| found.change.is_none());
     let Status { size, allocated, .. } = source.status;
     let holes = match old {
@@ -87,18 +80,13 @@ fn cloned_body(
         _ if is_inline(file, size, target.staged) => Stored::Inline,
         _ => Stored::Cloned,
     };
-    let data = size.saturating_sub(holes);
-    cost.bytes = size;
-    cost.hole_bytes = holes;
-    match stored {
-        Stored::Inline => cost.inline_bytes = data,
-        _ => cost.cloned_bytes = data,
-    }
+    let body = FileBody { size, holes, hash: old.and_then(|old| old.hash), stored, changed: false };
+    let mut cost = Stats::of_clone(&body);
     if matches!(found.change, Some(Change::Content | Change::Metadata)) {
         cost.range_shared_bytes = cost.cloned_bytes;
     }
     target.context.monitor.advance(Amount { files: 0, bytes: size });
-    FileBody { size, holes, hash: old.and_then(|old| old.hash), stored, changed: false }
+    (body, cost)
 }
 
 /// Copies the content and keeps its holes.

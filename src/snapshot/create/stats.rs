@@ -1,7 +1,7 @@
 //! The counts of a snapshot run.
 
 use crate::content::copy::Reason;
-use crate::snapshot::manifest::Totals;
+use crate::snapshot::manifest::{FileBody, Stored, Totals};
 use crate::snapshot::repository::Added;
 use crate::tree::exclude;
 use std::collections::BTreeMap;
@@ -83,6 +83,19 @@ impl Stats {
             bytes: self.bytes,
             written_bytes: self.copied_bytes.saturating_add(self.resumed_bytes).saturating_add(self.inline_bytes),
             errors: self.errors,
+        }
+    }
+
+    /// The sizes of a file that is a clone as a whole, as its record has them.
+    pub(super) fn of_clone(file: &FileBody) -> Stats {
+        let data = file.size.saturating_sub(file.holes);
+        let inline_bytes = if file.stored == Stored::Inline { data } else { 0 };
+        Stats {
+            bytes: file.size,
+            hole_bytes: file.holes,
+            inline_bytes,
+            cloned_bytes: data - inline_bytes,
+            ..Stats::default()
         }
     }
 

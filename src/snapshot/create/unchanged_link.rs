@@ -44,22 +44,11 @@ pub(super) fn add(target: &Target<'_>, found: &SourceEntry<'_>) -> Result<Option
         target.withdraw(found.name)?;
         return Ok(None);
     }
-    let FileBody { size, holes, .. } = *old_file;
-    let mut cost = Stats { bytes: size, hole_bytes: holes, ..Stats::default() };
-    let data = size.saturating_sub(holes);
-    let stored = match old_file.stored {
-        Stored::Inline => {
-            cost.inline_bytes = data;
-            Stored::Inline
-        }
-        Stored::Cloned | Stored::Copied => {
-            cost.cloned_bytes = data;
-            Stored::Cloned
-        }
-    };
-    target.context.monitor.advance(Amount { files: 0, bytes: size });
-    let meta = Meta { dev: found.status.dev, ..old.meta.clone() };
-    let body = Body::File(FileBody { stored, ..old_file.clone() });
+    let stored = if old_file.stored == Stored::Inline { Stored::Inline } else { Stored::Cloned };
+    let body = FileBody { stored, ..old_file.clone() };
+    let cost = Stats::of_clone(&body);
+    target.context.monitor.advance(Amount { files: 0, bytes: body.size });
+    let (meta, body) = (Meta { dev: found.status.dev, ..old.meta.clone() }, Body::File(body));
     Ok(Some(AddedEntry { entry: Entry { name: found.name.to_vec(), meta, body }, cost }))
 }
 
