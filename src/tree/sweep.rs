@@ -15,8 +15,8 @@ use std::ops::Range;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// How many numbers a group has. With less, fewer unchanged inodes are candidates after scattered changes, and the list
-/// is longer.
+/// How many numbers a group has. In smaller groups, fewer unchanged inodes are candidates after scattered changes, and
+/// the list is longer.
 const GROUP: u64 = 16;
 
 /// The digests of all groups that have inodes, in the order of their numbers: 16 bytes each, number and digest.
@@ -57,15 +57,15 @@ pub(crate) fn sweep(
     let geometry = xfs::geometry(fd)?;
     let (earlier, most) = then.unwrap_or((Digests(&[]), 0));
     let found = AtomicUsize::new(0);
+    let nothing = || Sweep { digests: Vec::new(), candidates: then.map(|_| HashMap::new()) };
     // Threads in different allocation groups do not wait for each other's locks.
     let ranges = (0..geometry.groups).map(|group| geometry.inodes_of(group)).collect();
     let parts = parallel::each(threads, ranges, |range: Range<u64>| {
-        let (digests, candidates) = (Vec::new(), then.map(|_| HashMap::new()));
         let earlier = earlier.from(range.start).peekable();
-        let mut part = Part { earlier, sweep: Sweep { digests, candidates }, found: &found, most };
+        let mut part = Part { earlier, sweep: nothing(), found: &found, most };
         part.run(xfs::inodes_from(fd, range.start), range.end, &go_on).map(|()| part.sweep)
     });
-    let mut whole = Sweep { digests: Vec::new(), candidates: then.map(|_| HashMap::new()) };
+    let mut whole = nothing();
     for part in parts {
         let part = part?;
         whole.digests.extend(part.digests);

@@ -13,6 +13,7 @@ use crate::fs::status::Status;
 use crate::monitor::{Event, Monitor, WholeWalk};
 use crate::snapshot::repository::{Part, Seen, SeenSubvolume, Top};
 use crate::tree::changed::{self, Changed};
+use crate::tree::sweep::Sweep;
 use crate::tree::walk::{Sources, absolute};
 use crate::util::path::{is_below, join, split};
 use std::collections::{BTreeSet, HashMap, hash_map};
@@ -114,10 +115,7 @@ fn narrow(
             Part::Xfs(then) => {
                 let Some(sweep) = watch.sweep(dev).filter(|sweep| sweep.filesystem == *then) else { continue };
                 if let hash_map::Entry::Vacant(unknown) = known.entry(dev) {
-                    let candidates = sweep.found.candidates.as_ref().ok_or(Why::Plain(WholeWalk::ManyChanges))?;
-                    let found = swept::changes(previous, number, candidates, most);
-                    let found = found.map_err(|_| Why::Plain(WholeWalk::Unreadable))?;
-                    let found = found.ok_or(Why::Plain(WholeWalk::ManyChanges))?;
+                    let found = swept_changes(previous, number, &sweep.found, most)?;
                     paths.extend(found.paths);
                     unknown.insert(KnownPart { number, changes: Changes::Xfs(found.inodes) });
                 }
@@ -156,6 +154,15 @@ fn changes(top: &Top, fd: &OwnedFd, now: &Subvolume, then: &SeenSubvolume, most:
     }
     let found = changed::since(fd, (now.root, then.transaction), most).map_err(unreadable)?;
     found.ok_or(Why::Plain(WholeWalk::ManyChanges))
+}
+
+/// The changes on an XFS that has this device in the last manifest, if they are at most `most`.
+fn swept_changes(previous: &Previous, number: u64, sweep: &Sweep, most: usize) -> Result<swept::Changes, Why> {
+    let found = match &sweep.candidates {
+        Some(candidates) => swept::changes(previous, number, candidates, most),
+        None => Ok(None),
+    };
+    found.map_err(|_| Why::Plain(WholeWalk::Unreadable))?.ok_or(Why::Plain(WholeWalk::ManyChanges))
 }
 
 /// Whether the inodes that had changed last have not been set back to an earlier state, as by restoring an image of the

@@ -11,7 +11,7 @@ use crate::measure::summary;
 use crate::nights::subject::Subject;
 use crate::nights::{From, ensure_equal, latest, latest_tree, make, snapshot};
 use crate::record::{About, finish};
-use crate::runner::{self, Measured, Plan};
+use crate::runner::{self, Plan};
 use crate::session::{self, Rounds, ensure_usual};
 use crate::stage::{Cache, Stage};
 use crate::tools::pleach;
@@ -83,7 +83,8 @@ fn on(kind: Kind, dir: &Path, from: From, options: &Options, save: bool) -> Resu
             change(stage)?;
             space::sync(stage.source())
         })?;
-        medians.push(rows.get(1).map_or(0.0, |row: &Measured| row.median("seconds")));
+        let own = rows.iter().find(|row| row.role == Role::Ours);
+        medians.push(own.map_or(0.0, |row| row.median("seconds")));
         finish(
             About { question: "chain", title, sizes: &sizes, checked: "the snapshot equals its source" },
             &plan,
