@@ -12,6 +12,8 @@
 //! Sources: `include/uapi/linux/btrfs_tree.h`, `fs/btrfs/backref.c`.
 
 use super::device::Volume;
+use super::groups::{Groups, cut, within};
+use super::inodes::Inodes;
 use super::metadata::Doomed;
 use super::part::{Part, Totals};
 use super::references::{Reference, Referrers, extent_of, sum};
@@ -54,18 +56,29 @@ pub(super) struct Freed {
     pub(super) items: u64,
 }
 
-/// Completes the sums of the paths and of the set, which has its files in the subvolumes `trees`, and determines the
-/// bytes that the set frees. Runs on the threads of the calling pool.
+/// The files of a set in one subvolume.
+#[derive(Debug)]
+pub(super) enum Held {
+    /// All of them.
+    Whole,
+    These(Inodes),
+}
+
+/// The files of a set, by the number of their subvolume.
+pub(super) type Holders = HashMap<u64, Held>;
+
+/// Completes the sums of the paths and of the set, which has these files, and determines the bytes that the set frees.
+/// Runs on the threads of the calling pool.
 pub(super) fn judge(
     volume: &Volume,
-    trees: &HashSet<u64>,
+    holders: &Holders,
     doomed: Option<&Doomed>,
     paths: &mut [Part],
     set: &mut Part,
     monitor: &dyn Monitor,
 ) -> Result<Freed> {
     let last_snapshots = last_snapshots(volume).map_err(|errno| unreadable(volume, errno))?;
-    let judge = Judge { volume, trees, doomed, last_snapshots, monitor };
+    let judge = Judge { volume, holders, doomed, last_snapshots, monitor };
     let all = set.references(volume).sorted();
     let of_paths: Vec<_> = paths.iter_mut().map(|part| part.references(volume).sorted()).collect();
     let share = (all.len() / (rayon::current_num_threads() * 4)).max(FEWEST);
@@ -90,27 +103,6 @@ pub(super) fn judge(
 
 fn unreadable(volume: &Volume, errno: Errno) -> Error {
     Error::io("read the trees of the filesystem of", &volume.path, errno)
-}
-
-/// Sorted references in parts of about `share`. No part splits the references of one extent.
-fn cut(mut sorted: &[Reference], share: usize) -> Vec<&[Reference]> {
-    let mut parts = Vec::new();
-    while let Some(last) = sorted.get(share) {
-        let end = sorted.partition_point(|reference| extent_of(reference) <= extent_of(last));
-        let (part, rest) = sorted.split_at(end);
-        parts.push(part);
-        sorted = rest;
-    }
-    parts.extend((!sorted.is_empty()).then_some(sorted));
-    parts
-}
-
-/// The references of a path to the extents of one part of `all`.
-fn within<'a>(path: &'a [Reference], all: &[Reference]) -> Groups<'a> {
-    let (Some(first), Some(last)) = (all.first(), all.last()) else { return Groups::new(&[]) };
-    let start = path.partition_point(|reference| extent_of(reference) < extent_of(first));
-    let end = path.partition_point(|reference| extent_of(reference) <= extent_of(last));
-    Groups::new(&path[start..end])
 }
 
 /// One thread's work on a part of the extent tree.
@@ -224,38 +216,6 @@ fn last_snapshots(volume: &Volume) -> rustix::io::Result<HashMap<u64, u64>> {
     Ok(last)
 }
 
-/// Sorted references, one extent at a time.
-struct Groups<'a> {
-    rest: &'a [Reference],
-}
-
-impl<'a> Groups<'a> {
-    fn new(sorted: &'a [Reference]) -> Self {
-        Groups { rest: sorted }
-    }
-
-    fn bounds(&self) -> Option<(u64, u64)> {
-        Some((extent_of(self.rest.first()?), extent_of(self.rest.last()?)))
-    }
-
-    fn first(&self) -> Option<u64> {
-        self.rest.first().map(extent_of)
-    }
-
-    fn next(&mut self) -> &'a [Reference] {
-        let first = self.first();
-        let length = self.rest.iter().take_while(|reference| Some(extent_of(reference)) == first).count();
-        let (group, rest) = self.rest.split_at(length);
-        self.rest = rest;
-        group
-    }
-
-    /// The references to this extent. Extents must be requested in ascending order.
-    fn take(&mut self, extent: u64) -> &'a [Reference] {
-        if self.first() == Some(extent) { self.next() } else { &[] }
-    }
-}
-
 /// An extent of the extent tree, while references to it are read.
 #[derive(Debug)]
 struct Extent {
@@ -268,7 +228,7 @@ struct Extent {
     read: u64,
     /// The number of entries with these references: one for each file, or each leaf, that refers to it.
     entries: u64,
-    /// A reference is held by a tree outside the set.
+    /// A reference is held by a file outside the set.
     is_outside: bool,
     /// The bytes of all entries, and of those that go with doomed subvolumes.
     described: u64,
@@ -295,13 +255,22 @@ struct Verdict {
 
 struct Judge<'a> {
     volume: &'a Volume,
-    trees: &'a HashSet<u64>,
+    holders: &'a Holders,
     doomed: Option<&'a Doomed>,
     last_snapshots: HashMap<u64, u64>,
     monitor: &'a dyn Monitor,
 }
 
 impl Judge<'_> {
+    /// Whether the set has this file.
+    fn has(&self, tree: u64, inode: u64) -> bool {
+        match self.holders.get(&tree) {
+            Some(Held::Whole) => true,
+            Some(Held::These(inodes)) => inodes.contains(inode),
+            None => false,
+        }
+    }
+
     /// An extent and the references in its own item.
     fn begin(&self, item: &Item<'_>) -> Option<Extent> {
         let mut extent = Extent {
@@ -339,8 +308,8 @@ impl Judge<'_> {
     fn refer(&self, extent: &mut Extent, kind: u8, item: &Item<'_>, at: usize) -> Option<()> {
         let is_inline = item.key.kind == EXTENT_ITEM;
         let (count, goes, size) = if kind == EXTENT_DATA_REF {
-            let tree = item.u64(at)?;
-            extent.is_outside |= !self.trees.contains(&tree);
+            let (tree, inode) = (item.u64(at)?, item.u64(at + 8)?);
+            extent.is_outside |= !self.has(tree, inode);
             let is_young = self.last_snapshots.get(&tree).is_some_and(|last| extent.generation > *last);
             extent.may_be_common |= !is_young;
             let goes = self.doomed.is_some_and(|doomed| doomed.has_tree(tree));
@@ -371,7 +340,7 @@ impl Judge<'_> {
             let freed = if is_held { 0 } else { extent.length };
             return Verdict { is_shared: extent.entries > 1, freed, undecided: 0 };
         }
-        // If a tree outside has one entry and the set has a reference, they have a leaf in common.
+        // If a file outside has one entry and the set has a reference, they have a leaf in common.
         let is_surely_shared = extent.entries > 1 || extent.is_outside;
         if is_surely_shared && is_held {
             return Verdict { is_shared: true, ..Verdict::default() };
@@ -379,7 +348,7 @@ impl Judge<'_> {
         match logical::logical_to_inodes(&self.volume.fd, extent.start) {
             Ok(references) => {
                 let trees: HashSet<_> = references.found.iter().map(|reference| reference.root).collect();
-                let is_outside = trees.iter().any(|tree| !self.trees.contains(tree));
+                let is_outside = trees.iter().any(|tree| !self.holders.contains_key(tree));
                 let is_held = is_held || is_outside || references.total() > leaving;
                 let freed = if is_held { 0 } else { extent.length };
                 Verdict { is_shared: is_surely_shared || trees.len() > 1, freed, undecided: 0 }

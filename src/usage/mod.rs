@@ -16,6 +16,7 @@ mod census;
 mod device;
 mod extent_tree;
 mod freed;
+mod groups;
 mod inodes;
 pub(crate) mod kept;
 mod mapped;
@@ -41,6 +42,7 @@ use crate::error::{Error, Result};
 use crate::monitor::{Amount, Monitor};
 use crate::sys::btrfs::logical;
 use crate::tree::walk::{self, Sources};
+use backrefs::{Held, Holders};
 use census::{Census, Tally};
 use device::{Device, Devices, Method, Volume};
 use part::Part;
@@ -274,13 +276,16 @@ fn by_trees(
         trees::sweep(device, &mut tally.paths, &mut tally.set, monitor)?;
     }
     monitor.phase("asking who shares", None);
-    let subvolumes: HashSet<u64> = devices.iter().map(|device| device.tree).collect();
+    let mut holders = Holders::new();
+    for device in devices {
+        holders.insert(device.tree, Held::These(tally.set.take_inodes(device.number)));
+    }
     // Without access to the devices, only the data is counted.
     let is_forecast = whole.is_some();
     let doomed = whole.filter(|whole| !whole.is_empty());
     let doomed = doomed.and_then(|whole| metadata::doomed(volume, whole, monitor).ok());
     let backrefs::Freed { bytes, undecided, entries, items } =
-        backrefs::judge(volume, &subvolumes, doomed.as_ref(), &mut tally.paths, &mut tally.set, monitor)?;
+        backrefs::judge(volume, &holders, doomed.as_ref(), &mut tally.paths, &mut tally.set, monitor)?;
     let metadata_bytes = doomed.as_ref().map_or(0, |doomed| doomed.bytes(items, entries, bytes));
     // The trees that describe extents may shrink by more or by less.
     let bound = Bound::of(undecided > 0 || is_forecast, doomed.is_some());

@@ -252,3 +252,19 @@ fn three_snapshots(fs: &Own, files: u64, size: usize) -> PathBuf {
     }
     repo
 }
+
+#[test]
+fn a_repository_in_the_subvolume_of_its_source_is_measured_without_a_question_for_each_extent() {
+    let test = concat!(
+        module_path!(),
+        "::a_repository_in_the_subvolume_of_its_source_is_measured_without_a_question_for_each_extent"
+    );
+    let Some(fs) = Own::new(Kind::Btrfs, test, 1024, &[], "") else { return };
+    let (source, repo) = (fs.join("source"), fs.join("repo"));
+    fs::create_dir(&source).expect("a directory can be made");
+    (0..100).for_each(|number| write(source.join(number.to_string()), &bytes(number, 12 * KIB)));
+    ["one", "two"].into_iter().for_each(|name| drop(pleach(snapshot_named(name, &source, &repo)).expect(0)));
+    let calls = tools::traced_calls("ioctl", &["du".as_ref(), repo.as_os_str()], &fs.join("trace"));
+    let asked = calls.iter().filter(|call| call.contains("BTRFS_IOC_LOGICAL_INO_V2")).count();
+    assert!(asked < 5, "{asked} questions about 100 extents");
+}

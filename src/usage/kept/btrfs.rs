@@ -15,7 +15,7 @@ use crate::fs::filesystem::Filesystem;
 use crate::monitor::{Amount, Monitor};
 use crate::sys::btrfs::FileExtent;
 use crate::sys::btrfs::tree::{self, EXTENT_DATA, INODE_ITEM, Key, Step};
-use crate::usage::backrefs;
+use crate::usage::backrefs::{self, Held, Holders};
 use crate::usage::device::Devices;
 use crate::usage::inodes::Inodes;
 use crate::usage::metadata;
@@ -97,8 +97,9 @@ pub(super) fn figures(subjects: Subjects<'_>, monitor: &dyn Monitor) -> Result<F
             references.add_range(volume.space.at(piece.start), piece.end - piece.start, by);
         }
         // Without access to the devices, only the data is counted.
-        let doomed = metadata::doomed(volume, trees.clone(), monitor).ok();
-        let found = backrefs::judge(volume, &trees, doomed.as_ref(), &mut [], &mut part, monitor)?;
+        let holders: Holders = trees.iter().map(|tree| (*tree, Held::Whole)).collect();
+        let doomed = metadata::doomed(volume, trees, monitor).ok();
+        let found = backrefs::judge(volume, &holders, doomed.as_ref(), &mut [], &mut part, monitor)?;
         let metadata_bytes = doomed.as_ref().map_or(0, |doomed| doomed.bytes(found.items, found.entries, found.bytes));
         let (bytes, bound) = (found.bytes + metadata_bytes, Bound::of(true, doomed.is_some()));
         Ok((Freed { bytes, metadata_bytes, bound, ..Freed::default() }, found.undecided > 0))
