@@ -87,11 +87,14 @@ fn fill(tree: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Replaces a file: first new data, then the beginning of another file.
+/// Replaces a file: first new data, then the beginning of another file. Each has extents of its own, because Btrfs
+/// frees an extent only as a whole.
 fn replace(tree: &Path) -> Result<()> {
     fs::remove_file(tree.join("07"))?;
     let mut out = file(tree, 7)?;
     content(FILES, REPLACED / 2, &mut out)?;
+    out.flush()?;
+    out.get_ref().sync_all()?;
     content(30, REPLACED / 2, &mut out)?;
     Ok(out.flush()?)
 }
