@@ -55,7 +55,7 @@ on_filesystems! {
             write(source.join(format!("large-{number}")), &bytes(number, 1 << 20));
         }
         snapshot(&source, &repo);
-        let free = tools::free_bytes(fs.path());
+        let free = disk_space::free_bytes(fs.path());
         let ballast = File::create(fs.join("ballast")).unwrap();
         rustix::fs::fallocate(&ballast, rustix::fs::FallocateFlags::empty(), 0, free - (40 << 20)).unwrap();
         restored(&repo, &target).expect(1).saying("no space left");
@@ -63,7 +63,7 @@ on_filesystems! {
             assert_eq!(file.metadata().unwrap().len(), 1 << 20, "{}", file.display());
         }
         drop(ballast);
-        tools::give_back(&fs.join("ballast"));
+        disk_space::give_back(&fs.join("ballast"));
         restored(&repo, &target).expect(0);
         assert_equal_trees(&source, &target.join(source.strip_prefix("/").unwrap()));
     }

@@ -59,6 +59,7 @@ mod restore;
 mod resume;
 mod run;
 mod same_names;
+mod sequences;
 mod snapshot;
 mod sources;
 mod strays;

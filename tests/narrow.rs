@@ -1,15 +1,14 @@
 //! Snapshots that look only at what changed since the last one, as Btrfs's transactions or the inodes of XFS show it.
 
-mod edits;
 mod xfs;
 
+use crate::harness::edits::Tree;
 use crate::harness::meddler::{Meddler, When};
 use crate::harness::mounted::Mounted;
 use crate::harness::own::Own;
-use crate::harness::random::{Random, report, seed};
+use crate::harness::random::{Random, seed};
 use crate::harness::*;
 use crate::on_filesystems;
-use edits::Tree;
 use pleach::monitor::Recording;
 use pleach::snapshot::create::{self, Options, Stats};
 use pleach::testing::manifest::{Item, Reader};
@@ -153,14 +152,13 @@ fn random_changes(kind: Kind, own: &Own, repos: &Own, last_night: u64) {
     let seed = seed();
     let (mut nights, mut narrow) = (0, 0);
     for sequence in 0..sequences {
-        let mut random = Random(seed.wrapping_add(sequence));
         let source = own.join(format!("source-{sequence}"));
         let mut options = Options { freeze: sequence % 3 == 2 && kind == Kind::Btrfs, ..Options::default() };
         options.excludes.caches = sequence % 3 == 1;
         // With several threads, chance decides which name of an inode is added first, and how the bytes are counted.
         let options = Options { threads: Some(1), ..options };
         let both = Both::new(repos, &sequence.to_string(), vec![source.clone()], options);
-        let mut tree = Tree::new(kind, source.clone(), &mut random);
+        let mut tree = Tree::new(kind, source.clone(), Random(seed.wrapping_add(sequence)));
         both.night("n0", "the first");
         for night in 1..=last_night {
             for _ in 0..1 + night * 3 {

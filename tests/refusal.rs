@@ -111,7 +111,7 @@ on_filesystems! {
         snapshot(&source, &repo);
         let before = tools::inventory(&repo.join("latest/"));
 
-        let free = tools::free_bytes(fs.path());
+        let free = disk_space::free_bytes(fs.path());
         let ballast = File::create(fs.join("ballast")).expect("a file can be made");
         rustix::fs::fallocate(&ballast, rustix::fs::FallocateFlags::empty(), 0, free - (40 << 20))
             .expect("there is room");
@@ -126,7 +126,7 @@ on_filesystems! {
         assert_eq!(listed(&repo).len(), 1);
         assert_no_leftovers(&repo);
 
-        tools::give_back(&fs.join("ballast"));
+        disk_space::give_back(&fs.join("ballast"));
         drop(ballast);
         snapshot(&source, &repo);
         tools::assert_equal_trees(&source, &inside(&repo, "latest", &source));
@@ -145,7 +145,7 @@ fn a_disk_that_fills_up_among_changed_blocks(kind: Kind, test: &str) {
     snapshot(&source, &repo);
     let before = tools::checksums(&repo.join("latest/"));
     let ballast = File::create(fs.join("ballast")).expect("a file can be made");
-    let room = tools::free_bytes(fs.path()).saturating_sub(40 << 20);
+    let room = disk_space::free_bytes(fs.path()).saturating_sub(40 << 20);
     // Btrfs keeps some of its reported free space for its trees.
     let filled = [room, room - (60 << 20), room - (90 << 20), room - (120 << 20)]
         .into_iter()
@@ -160,7 +160,7 @@ fn a_disk_that_fills_up_among_changed_blocks(kind: Kind, test: &str) {
     assert_eq!(tools::checksums(&repo.join("latest/")), before);
     assert_no_leftovers(&repo);
     drop(ballast);
-    tools::give_back(&fs.join("ballast"));
+    disk_space::give_back(&fs.join("ballast"));
     snapshot(&source, &repo);
     tools::assert_equal_trees(&source, &inside(&repo, "latest", &source));
     fs.assert_clean();

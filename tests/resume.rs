@@ -355,7 +355,7 @@ fn after_a_crash(kind: Kind, test: &str) {
     let (source, repo) = (other.dir("source"), fs.join("repo"));
     equal_files(&source);
     stopped(&source, &repo, 6 * SIZE);
-    tools::free_bytes(fs.path());
+    disk_space::free_bytes(fs.path());
     stopped(&source, &repo, 12 * SIZE);
     power::shut_down(fs.path(), power::Shutdown::AtOnce);
     fs.remount();

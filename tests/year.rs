@@ -143,24 +143,6 @@ fn seen(dir: &Path) -> String {
     lines.join("\n")
 }
 
-/// The number of blocks that the files below these directories occupy on the disk, as `filefrag` sees them.
-fn occupied_blocks(dirs: &[&Path]) -> usize {
-    let mut find = Command::new("find");
-    find.args(dirs).args(["-type", "f", "-exec", "filefrag", "-v", "-b4096", "{}", "+"]);
-    let mut blocks = HashSet::new();
-    // `   0:        0..       3:     123..     126:      4:             last,eof`
-    for line in finish(&mut find).expect(0).stdout.lines() {
-        let words: Vec<_> = line.split(':').map(str::trim).collect();
-        if let [number, _, physical, _, ..] = words[..]
-            && number.parse::<u32>().is_ok()
-            && let Some((first, last)) = physical.split_once("..")
-        {
-            blocks.extend(first.trim().parse::<u64>().unwrap()..=last.trim().parse().unwrap());
-        }
-    }
-    blocks.len()
-}
-
 /// The number of different blocks in the files below these directories.
 fn distinct_blocks(dirs: &[&Path]) -> usize {
     let mut blocks = HashSet::new();
@@ -177,11 +159,6 @@ fn share_with_last_night(sources: &Path, repo: &Path) {
     let run = finish(dedupe.arg(repo.with_extension("cache")).args([latest.as_path(), sources]));
     // On Btrfs the snapshot is read-only, so some data stays where it is.
     assert!([0, 3].contains(&run.status), "{run:?}");
-}
-
-#[allow(clippy::print_stdout, reason = "the test's own report")]
-fn report(line: &str) {
-    println!("{line}");
 }
 
 on_filesystems! {
@@ -215,7 +192,7 @@ on_filesystems! {
         let kept: Vec<PathBuf> = days.iter().map(|day| repo.join(name(*day))).collect();
         let dirs: Vec<&Path> = kept.iter().map(PathBuf::as_path).chain([top.as_path()]).collect();
         rustix::fs::syncfs(File::open(&repo).unwrap()).unwrap();
-        let (occupied, distinct) = (occupied_blocks(&dirs), distinct_blocks(&dirs));
+        let (occupied, distinct) = (disk_space::occupied_blocks(&dirs), distinct_blocks(&dirs));
         let blocks = format!("{nights} nights, {} kept: {occupied} blocks hold {distinct} distinct ones", days.len());
         report(&blocks);
         assert!(occupied * 100 <= distinct * 105, "{blocks}");

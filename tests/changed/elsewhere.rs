@@ -187,10 +187,10 @@ on_filesystems! {
         write(&file, &bytes(1, size as usize));
         night(&source, &repo, "image");
         let changed = change_blocks(&file, 1000, one_in_hundred(size));
-        let before = tools::free_bytes(own.path());
+        let before = disk_space::free_bytes(own.path());
         let (summary, after) = night(&source, &repo, "image");
         // Measured at once: XFS frees its reservations for such writes only after minutes.
-        let taken = before - tools::free_bytes(own.path());
+        let taken = before - disk_space::free_bytes(own.path());
         assert_eq!(number(&summary, "copied_bytes"), changed, "{summary}");
         assert!(taken < changed + changed / 2 + MIB, "{taken} bytes taken for {changed}");
         assert_same_content(&file, &after);

@@ -99,7 +99,7 @@ on_filesystems! {
             write(source.join(format!("{number:03}")), &bytes(number, 100 << 10));
         }
         let filler = fs::File::create(fs.join("filler")).unwrap();
-        let most = tools::free_bytes(fs.path()) - (24 << 20);
+        let most = disk_space::free_bytes(fs.path()) - (24 << 20);
         rustix::fs::fallocate(&filler, rustix::fs::FallocateFlags::empty(), 0, most).unwrap();
         for engine in ["auto", "uring", "mmap"] {
             let into = fs.dir(engine);

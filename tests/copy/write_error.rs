@@ -52,7 +52,7 @@ impl Failing {
 
     /// From now on the device accepts all writes.
     fn mend(&self) {
-        tools::give_back(&self.filler);
+        disk_space::give_back(&self.filler);
     }
 }
 

@@ -1,7 +1,7 @@
 //! A disk that refuses writes for a while. The kernel reports each lost write once, to the first process that syncs.
 
 use super::mounted::drop_caches;
-use super::{Filesystem, Kind, finish, own, tools};
+use super::{Filesystem, Kind, disk_space, finish, own};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -51,7 +51,7 @@ impl FailingDisk {
     /// From now on the disk accepts only this many bytes in places that were never written to.
     #[track_caller]
     pub(crate) fn breaks_after(&self, bytes: u64) {
-        tools::free_bytes(&self.path);
+        disk_space::free_bytes(&self.path);
         let space = rustix::fs::statvfs(&self.room).expect("a tmpfs shows its space");
         self.set_size((space.f_blocks - space.f_bfree) * space.f_frsize + bytes);
     }

@@ -10,13 +10,8 @@ pub(crate) fn seed() -> u64 {
     set.map_or_else(clock, |number| number.parse().expect("PLEACH_TEST_SEED is a number"))
 }
 
-/// Shows the result of a test with random choices (with `RUST_TEST_NOCAPTURE=1`).
-#[allow(clippy::print_stdout, reason = "the test's own report")]
-pub(crate) fn report(line: &str) {
-    println!("{line}");
-}
-
 /// Pseudo-random numbers.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {

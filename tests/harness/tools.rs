@@ -321,24 +321,6 @@ fn sorted(dir: &Path) -> Vec<std::ffi::OsString> {
     names
 }
 
-/// Free bytes of the filesystem at `path`, after a sync.
-pub(crate) fn free_bytes(path: &Path) -> u64 {
-    let dir = fs::File::open(path).expect("the directory can be opened");
-    rustix::fs::syncfs(&dir).expect("the filesystem syncs");
-    let stat = rustix::fs::fstatvfs(&dir).expect("the filesystem reports its size");
-    stat.f_bfree * stat.f_frsize
-}
-
-/// Removes a file that takes space, and waits until that can be used. Of a file that is only removed, the kernel may
-/// free the space later: with its next transaction, or when a sync by another test lets go of the inode.
-#[track_caller]
-pub(crate) fn give_back(path: &Path) {
-    let file = fs::File::options().write(true).open(path).expect("the file can be opened");
-    file.set_len(0).expect("the file can be cut");
-    rustix::fs::syncfs(&file).expect("the filesystem syncs");
-    fs::remove_file(path).expect("the file can be removed");
-}
-
 /// Whether a directory is the root of a Btrfs subvolume.
 pub(crate) fn is_subvolume(dir: &Path) -> bool {
     // Elsewhere, any directory may have this number.

@@ -4,7 +4,7 @@ use super::lines::{PushSums, sums};
 use super::stores::{Backend, Store};
 use super::{below, in_store, take, two_nights};
 use crate::harness::own::Own;
-use crate::harness::random::{Random, report, seed};
+use crate::harness::random::{Random, seed};
 use crate::harness::*;
 use crate::on_filesystems;
 use rustix::process::Signal;
@@ -139,7 +139,7 @@ on_filesystems! {
             let (source, repo) = large(&fs);
             let Some(own) = Own::new(Kind::Xfs, "a_full_store", 400, &[], "") else { return };
             let (filler, dir) = (own.join("filler"), own.join("store"));
-            let free = tools::free_bytes(own.path());
+            let free = disk_space::free_bytes(own.path());
             let file = fs::File::create(&filler).unwrap();
             rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, free - (100 << 20)).unwrap();
             drop(file);
@@ -150,7 +150,7 @@ on_filesystems! {
             if backend == Backend::Local {
                 run.saying("no space left");
             }
-            tools::give_back(&filler);
+            disk_space::give_back(&filler);
             assert_goes_on(&fs, &store, &repo, &source);
             drop(store);
         }

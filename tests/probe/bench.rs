@@ -139,7 +139,7 @@ fn on_a_read_only_mount_nothing_is_measured_and_that_is_said() {
 
 on_filesystems! {
     [xfs_small] fn without_room_nothing_is_measured_and_what_is_needed_is_said(fs: &Filesystem) {
-        let free = tools::free_bytes(fs.path());
+        let free = disk_space::free_bytes(fs.path());
         let ballast = File::create(fs.join("ballast")).expect("a file can be made");
         rustix::fs::fallocate(&ballast, FallocateFlags::empty(), 0, free - (20 << 20)).expect("there is room");
         let run = pleach(args(fs.path())).expect(1).saying("no space left").saying("are needed");

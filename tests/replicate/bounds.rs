@@ -110,7 +110,7 @@ on_filesystems! {
         let kind = if fs.reflinks() && fs.path().to_string_lossy().contains("btrfs") { Kind::Btrfs } else { Kind::Xfs };
         let Some(own) = Own::new(kind, "a_full_disk", 600, &[], "") else { return };
         let (to, filler) = (own.join("to"), own.join("filler"));
-        let free = tools::free_bytes(own.path());
+        let free = disk_space::free_bytes(own.path());
         let file = fs::File::create(&filler).unwrap();
         rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, free - (130 << 20)).unwrap();
         drop(file);
@@ -119,7 +119,7 @@ on_filesystems! {
         assert_eq!(published(&to), Vec::<String>::new());
         // Still full.
         pleach([OsStr::new("replicate"), repo.as_ref(), to.as_ref()]).expect(1);
-        tools::give_back(&filler);
+        disk_space::give_back(&filler);
         let sent = replicate(&repo, &to);
         assert!(sent.sent_bytes <= (160 - 24) << 20, "{sent:?}");
         assert_replica(&repo, &to);

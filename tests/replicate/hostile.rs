@@ -284,7 +284,7 @@ on_filesystems! {
         long.meta.mode = 0o100_600;
         let draft = Draft::new("long", None).and(directory(b"n")).and(new(long, parts()));
         site.adds(&draft.and(Op::Data { offset: 1 << 40, length: 1 }).bytes(b"x").and(Op::Complete).end());
-        assert!(tools::free_bytes(&site.to) > 100 << 20);
+        assert!(disk_space::free_bytes(&site.to) > 100 << 20);
     }
 
     [xfs] fn a_snapshot_has_no_name_with_another_meaning(fs: &Filesystem) {

@@ -3,7 +3,7 @@
 
 use super::wire::*;
 use super::{assert_replica, receive, stream, take};
-use crate::harness::random::{Random, report, seed};
+use crate::harness::random::{Random, seed};
 use crate::harness::*;
 use crate::on_filesystems;
 use pleach::monitor::Silent;

@@ -4,7 +4,7 @@
 use super::hostile::outside;
 use super::wire::*;
 use super::{receive, stream, take};
-use crate::harness::random::{Random, report, seed};
+use crate::harness::random::{Random, seed};
 use crate::harness::*;
 use crate::on_filesystems;
 use pleach::monitor::Silent;

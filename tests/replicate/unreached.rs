@@ -134,7 +134,7 @@ on_filesystems! {
         tools::tool("fallocate", &["-l", "140M"], &filler);
         assert_failed(sshd.replicate(&repo, &to), "no-space", &["ssh://nas", "No space left on device"]);
         assert_eq!(listed(&to), ["one"]);
-        tools::give_back(&filler);
+        disk_space::give_back(&filler);
         assert_eq!(sums(&sshd.replicate(&repo, &to).expect(0)).snapshots, 1);
         assert_replica(&repo, &to);
     }

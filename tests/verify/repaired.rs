@@ -187,7 +187,7 @@ on_filesystems! {
             assert_eq!(names(&dir), ["file"]);
         }
         drop(filling);
-        tools::give_back(&filler);
+        disk_space::give_back(&filler);
         repair(&repo, "/").expect(0);
         assert!(fs::read(&file).unwrap() == content);
         assert_closed(&repo);
