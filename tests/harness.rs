@@ -5,7 +5,7 @@
 //! (`own`). Trees with every kind of entry are in `tree`, random changes of a tree in `edits`, the state of a whole
 //! tree in `tree_state`, files of every shape in `shapes`, outside witnesses (rsync, xfs_io, …) in `tools`, the lines
 //! of `--json` by type in `json_lines`. `meddler` interferes with a run. `running` handles runs in progress; `stop`
-//! stops runs. `power` and `disk` cut the power, `failing_disk` refuses
+//! stops runs. `power` and `disk` cut the power, `recorder` records the requests to a disk, `failing_disk` refuses
 //! writes. `sshd` is another host, `server` a server.
 
 #![allow(dead_code, reason = "a tool box: not every topic uses every tool")]
@@ -22,6 +22,7 @@ pub(crate) mod mounted;
 pub(crate) mod own;
 pub(crate) mod power;
 pub(crate) mod random;
+pub(crate) mod recorder;
 pub(crate) mod run;
 pub(crate) mod running;
 pub(crate) mod server;

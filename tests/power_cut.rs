@@ -10,8 +10,10 @@ mod dedupe;
 mod failed_writes;
 mod prune;
 mod put;
+mod recorded;
 mod replaced;
 mod restore;
+mod running;
 mod snapshot;
 mod trees;
 
@@ -19,13 +21,14 @@ use crate::harness::disk::{Disk, Shelf};
 use crate::harness::power::Shutdown;
 use crate::harness::random::{Random, seed};
 use crate::harness::*;
+use recorded::{Recorded, Unflushed};
+use running::{Progress, Running};
 use std::env;
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::thread;
-use std::time::{Duration, Instant};
 
 /// How the power is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +37,8 @@ enum Way {
     ShutDown(Shutdown),
     /// The image is cloned while the run continues.
     CloneImage,
+    /// All requests to the device are recorded, and replayed up to a moment.
+    Replay(Unflushed),
     /// The power stays on, but most writes during the run do not reach the disk.
     FailWrites,
 }
@@ -114,6 +119,12 @@ fn cut(shelf: &Shelf, way: Way, job: &dyn Job) {
     };
     match way {
         Way::FailWrites => {}
+        Way::Replay(unflushed) => {
+            let mut run = Recorded::run(&template, job);
+            for requests in run.moments(moments, &mut random) {
+                check(run.cut(requests, unflushed, &mut random));
+            }
+        }
         Way::ShutDown(how) => fractions.iter().for_each(|at| check(whole.shut_down(&template, job, *at, how))),
         Way::CloneImage => {
             // Each clone slows the run down a little, so several runs make the clones.
@@ -169,14 +180,6 @@ fn drop_disk(mut disk: Disk<'_>) {
 struct Whole {
     status: i32,
     progress: Progress,
-}
-
-/// The progress of a run, by its effect on its disk.
-#[derive(Clone, Copy, Default)]
-struct Progress {
-    sectors: u64,
-    /// The sum of all changes of the number of used blocks.
-    changed_blocks: u64,
 }
 
 impl Whole {
@@ -239,81 +242,6 @@ impl Whole {
     }
 }
 
-/// A running job on a separate disk.
-struct Running<'s> {
-    disk: Disk<'s>,
-    child: Child,
-    log: PathBuf,
-    begun: Instant,
-    meter: Meter,
-}
-
-impl<'s> Running<'s> {
-    fn start(template: &Disk<'s>, job: &dyn Job) -> Running<'s> {
-        let mut disk = template.clone_now();
-        disk.mount();
-        job.begin();
-        let meter = Meter::new(&disk);
-        let log = disk.image().with_extension("log");
-        let stderr = fs::File::create(&log).expect("a log can be made");
-        let mut command = job.command();
-        let child = command.stdout(Stdio::null()).stderr(stderr).spawn().expect("the command can be started");
-        Running { disk, child, log, begun: Instant::now(), meter }
-    }
-
-    /// Whether the job still runs, after a short wait.
-    fn is_running(&mut self) -> bool {
-        assert!(self.begun.elapsed() < Duration::from_secs(300), "the run ends: {}", self.stderr());
-        thread::sleep(Duration::from_micros(500));
-        self.child.try_wait().expect("a child can be waited for").is_none()
-    }
-
-    /// Waits for the end of the job, and returns its exit status.
-    fn end(&mut self) -> i32 {
-        while self.is_running() {}
-        let status = self.child.wait().expect("a child can be waited for");
-        status.code().unwrap_or(128)
-    }
-
-    fn stderr(&self) -> String {
-        fs::read_to_string(&self.log).unwrap_or_default()
-    }
-}
-
-impl Drop for Running<'_> {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-        let _ = fs::remove_file(&self.log);
-    }
-}
-
-/// Adds up the changes on a disk.
-struct Meter {
-    sectors: u64,
-    blocks: u64,
-    sum: Progress,
-}
-
-impl Meter {
-    fn new(disk: &Disk<'_>) -> Meter {
-        Meter { sectors: disk.sectors_written(), blocks: disk.blocks_used(), sum: Progress::default() }
-    }
-
-    fn read(&mut self, disk: &Disk<'_>) -> Progress {
-        let blocks = disk.blocks_used();
-        self.sum.sectors = disk.sectors_written().saturating_sub(self.sectors);
-        self.sum.changed_blocks += blocks.abs_diff(self.blocks);
-        self.blocks = blocks;
-        self.sum
-    }
-
-    /// The last reading.
-    fn read_unmounted(&self) -> Progress {
-        self.sum
-    }
-}
-
 /// The number of moments at which the power is cut.
 fn moments() -> usize {
     let set = env::var("PLEACH_TEST_POWER_CUTS").ok();
@@ -344,6 +272,7 @@ macro_rules! cut_on_filesystems {
             use $crate::harness::power::Shutdown;
             use $crate::on_filesystems;
             use $crate::power_cut::Way;
+            use $crate::power_cut::recorded::Unflushed;
             on_filesystems! {
                 [xfs, ext4] fn shutdown_with_the_log_written(fs: &Filesystem) {
                     super::super::$job(fs, Way::ShutDown(Shutdown::LogWritten));
@@ -355,6 +284,14 @@ macro_rules! cut_on_filesystems {
 
                 fn image_cloned(fs: &Filesystem) {
                     super::super::$job(fs, Way::CloneImage);
+                }
+
+                fn requests_replayed(fs: &Filesystem) {
+                    super::super::$job(fs, Way::Replay(Unflushed::Kept));
+                }
+
+                fn requests_replayed_and_some_since_the_last_flush_lost(fs: &Filesystem) {
+                    super::super::$job(fs, Way::Replay(Unflushed::Random));
                 }
 
                 // Btrfs makes itself read-only when metadata cannot be written.

@@ -7,6 +7,7 @@
 
 use super::own::{self, Own, WRITTEN, device_of, sectors, wait_for_release};
 use super::power::{self, Shutdown};
+use super::recorder::Recorder;
 use super::tools::Extent;
 use super::{Kind, finish};
 use rustix::fs::{FallocateFlags, fallocate};
@@ -78,7 +79,7 @@ impl Shelf {
 
     fn blank(&self) -> Disk<'_> {
         let number = self.number.replace(self.number.get() + 1);
-        Disk { shelf: self, image: self.own.join(format!("{number}.img")), device: None }
+        Disk { shelf: self, image: self.own.join(format!("{number}.img")), mounted: None }
     }
 }
 
@@ -110,13 +111,31 @@ impl Drop for Shelf {
 pub(crate) struct Disk<'s> {
     shelf: &'s Shelf,
     image: PathBuf,
-    /// The loop device while the disk is mounted, such as `loop0`.
-    device: Option<String>,
+    mounted: Option<Mounted>,
+}
+
+/// The way in which a disk is mounted.
+struct Mounted {
+    /// The loop device, such as `loop0`.
+    device: String,
+    /// The file behind it.
+    image: PathBuf,
 }
 
 impl<'s> Disk<'s> {
     /// Mounts the disk; after a power cut, this recovers the filesystem.
     pub(crate) fn mount(&mut self) {
+        self.mount_image(self.image.clone());
+    }
+
+    /// Mounts the disk, and records all requests to its device. Unmount the disk before the recorder is dropped.
+    pub(crate) fn mount_recorded(&mut self) -> Recorder {
+        let recorder = Recorder::begin(&self.image);
+        self.mount_image(recorder.image());
+        recorder
+    }
+
+    fn mount_image(&mut self, image: PathBuf) {
         let path = self.shelf.mount_point();
         let options = match self.shelf.kind {
             // Without a kernel thread that continues to initialize the filesystem.
@@ -124,22 +143,19 @@ impl<'s> Disk<'s> {
             _ => "loop",
         };
         let mut mount = Command::new("mount");
-        finish(mount.args(["-t", self.shelf.kind.name(), "-o", options]).arg(&self.image).arg(&path)).expect(0);
-        self.device = Some(device_of(&path));
+        finish(mount.args(["-t", self.shelf.kind.name(), "-o", options]).arg(&image).arg(&path)).expect(0);
+        self.mounted = Some(Mounted { device: device_of(&path), image });
     }
 
     /// Unmounts the disk.
     pub(crate) fn unmount(&mut self) {
-        if self.device.is_none() {
-            return;
-        }
+        let Some(Mounted { image, .. }) = self.mounted.take() else { return };
         // A concurrent test may just be starting a program. That process has all descriptors open until it executes the
         // program.
         let is_busy = || !run_quietly(Command::new("umount").arg(self.shelf.mount_point()));
         let tries = (0..300).take_while(|_| is_busy()).map(|_| thread::sleep(Duration::from_millis(100))).count();
         assert!(tries < 300, "{} can be unmounted", self.shelf.mount_point().display());
-        self.device = None;
-        wait_for_release(&self.image);
+        wait_for_release(&image);
     }
 
     /// Another disk with the present content of this one, as of a single moment.
@@ -158,8 +174,8 @@ impl<'s> Disk<'s> {
 
     /// The number of 512-byte sectors written to the device since it was mounted.
     pub(crate) fn sectors_written(&self) -> u64 {
-        let device = self.device.as_ref().expect("the disk is mounted");
-        sectors(device, WRITTEN)
+        let mounted = self.mounted.as_ref().expect("the disk is mounted");
+        sectors(&mounted.device, WRITTEN)
     }
 
     /// The number of blocks in use on the mounted filesystem, including delayed allocations.
@@ -188,7 +204,7 @@ impl<'s> Disk<'s> {
 
 impl Drop for Disk<'_> {
     fn drop(&mut self) {
-        if self.device.is_some() {
+        if self.mounted.is_some() {
             // Lazily, because a failed test may still have a file on it open.
             run_quietly(Command::new("umount").arg("--lazy").arg(self.shelf.mount_point()));
         }
