@@ -167,6 +167,23 @@ on_own_filesystems! {
         assert!(number(&never, "read_bytes") < 1 << 20, "{never}");
     }
 
+    fn data_in_a_part_of_a_large_extent_is_freed_elsewhere_whichever_file_is_read_first(own: &mut Own, 512) {
+        for (seed, (small, large)) in (1..).zip([("a", "b"), ("b", "a")]) {
+            let dir = own.join(format!("tree {seed}"));
+            fs::create_dir(&dir).expect("a directory can be made");
+            let content = bytes(seed, 24 << 20);
+            tools::write_in_one_extent(&dir.join(large), &content);
+            tools::write_in_one_extent(&dir.join(small), &content[4 << 20..12 << 20]);
+            let (before, content) = (used(own), seen(&dir));
+            let done = dedupe(&[], &dir);
+            assert!(assert_freed(&done, before, used(own)) >= (8 << 20) / 1000 * 999, "{done}");
+            assert_eq!(number(&done, "rewritten_bytes"), 0, "{done}");
+            assert_eq!(seen(&dir), content);
+            let again = dedupe(&[], &dir);
+            assert_eq!((number(&again, "freed_bytes"), number(&again, "pinned_bytes")), (0, 0), "{again}");
+        }
+    }
+
     fn who_shares_with_a_file_moves_with_it(own: &mut Own, 512) {
         let dir = own.join("tree");
         let common = bytes(1, 4 << 20);

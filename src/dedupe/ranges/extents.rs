@@ -10,10 +10,49 @@ use crate::dedupe::run::add;
 use crate::extents::bound::Bound;
 use crate::monitor::Pinned;
 use rustix::io::Result;
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 /// Shares these runs of a file as far as this frees space.
+///
+/// If an extent of the file is not worth freeing, the extents of the equal data may be: a small file can equal a part
+/// of a large extent. Then the other file is changed.
 pub(super) fn apply(file: u32, runs: &[Run], context: &mut Context<'_>) -> Result<()> {
+    let mut turned: BTreeMap<u32, Vec<Run>> = BTreeMap::new();
+    for (victim, why) in settle(file, runs, context)? {
+        let mut staying = 0;
+        for found in &victim.found {
+            match found.source {
+                Source::File { file: other, offset } if other != file && !context.files.is_refused(other) => {
+                    let source = Source::File { file, offset: found.at };
+                    turned.entry(other).or_default().push(Run { source, start: offset, length: found.length });
+                }
+                _ => staying += found.length,
+            }
+        }
+        leave(&victim, staying, why, context);
+    }
+    for (other, mut runs) in turned {
+        runs.sort_by_key(|run| run.start);
+        for (victim, why) in settle(other, &runs, context)? {
+            leave(&victim, victim.found_bytes(), why, context);
+        }
+    }
+    Ok(())
+}
+
+/// Counts equal bytes of an extent that stays.
+fn leave(victim: &Victim, bytes: u64, why: Pinned, context: &mut Context<'_>) {
+    if bytes == 0 {
+        return;
+    }
+    context.leave(why, bytes);
+    // Compressed bytes have no addresses of their own.
+    context.account.pin(victim.extent, bytes.min(victim.disk));
+}
+
+/// Shares these runs of a file as far as this frees extents of it. Returns the extents that nothing outside holds, but
+/// that are not worth it, with the reason.
+fn settle(file: u32, runs: &[Run], context: &mut Context<'_>) -> Result<Vec<(Victim, Pinned)>> {
     let gathered = gather(file, runs, context)?;
     let weighed: Vec<Weighed> =
         gathered.iter().map(|(victim, outside)| victim.weigh(*outside, context.block)).collect();
@@ -25,16 +64,17 @@ pub(super) fn apply(file: u32, runs: &[Run], context: &mut Context<'_>) -> Resul
     let mut chosen = Vec::new();
     for (number, ((victim, _), decision)) in gathered.iter().zip(&decisions).enumerate() {
         match decision {
-            Decision::Leave(why) => {
-                context.leave(*why, victim.found_bytes());
-                // Compressed bytes have no addresses of their own.
-                let held = victim.found_bytes().min(victim.disk);
-                context.account.pin(victim.extent, held);
-            }
+            Decision::Leave(Pinned::Held) => leave(victim, victim.found_bytes(), Pinned::Held, context),
+            Decision::Leave(_) => {}
             Decision::Cover | Decision::Rewrite => chosen.push(number),
         }
     }
-    release(&gathered, &chosen, context)
+    release(&gathered, &chosen, context)?;
+    let left = gathered.into_iter().zip(decisions).filter_map(|((victim, _), decision)| match decision {
+        Decision::Leave(why) if why != Pinned::Held => Some((victim, why)),
+        _ => None,
+    });
+    Ok(left.collect())
 }
 
 /// Releases the chosen extents: first the ranges found in other extents, then the rest, then the ranges found within

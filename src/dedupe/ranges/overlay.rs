@@ -41,6 +41,11 @@ impl Overlay {
         address
     }
 
+    /// Whether an address is that of an extent that would be written.
+    pub(super) fn is_new(address: u64) -> bool {
+        address >= NEW
+    }
+
     /// Plans that a range of a file has the places of these pieces, with offsets in the file itself; the rest of the
     /// range would be holes. `false`: there is no room for more.
     pub(super) fn set(&mut self, file: u32, range: Range<u64>, pieces: &[Piece]) -> bool {

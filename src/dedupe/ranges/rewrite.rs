@@ -65,7 +65,8 @@ pub(super) fn rewrite(victims: &[(usize, &Victim)], context: &mut Context<'_>) -
 fn plan(group: &[Item<'_>], context: &mut Context<'_>) -> u64 {
     let lead = lead(group, context.block);
     let length = group.iter().map(|item| item.range.end - item.range.start).sum::<u64>();
-    let extent = context.account.space().at(context.files.plan_extent(lead + length));
+    let disk = (lead + length).next_multiple_of(context.block);
+    let extent = context.account.space().at(context.files.plan_extent(disk));
     let mut at = lead;
     for item in group {
         let refers = |reference: &&Reference| reference.within(item.range.start, item.range.end).is_some();
@@ -76,7 +77,6 @@ fn plan(group: &[Item<'_>], context: &mut Context<'_>) -> u64 {
                 continue;
             }
             let offset = at + reference.offset.max(item.range.start) - item.range.start;
-            let disk = lead + length;
             let piece = Piece { offset, disk, shared, ..Piece::plain(logical, length, extent) };
             let place = (reference.file, logical);
             share::plan_move(place, length, piece, context.run, context.account, &mut context.files);
@@ -87,7 +87,7 @@ fn plan(group: &[Item<'_>], context: &mut Context<'_>) -> u64 {
         context.account.limit(Bound::About);
         return group.iter().map(|item| item.victim.on_disk(item.range.end - item.range.start, context.block)).sum();
     }
-    (lead + length).next_multiple_of(context.block)
+    disk
 }
 
 /// The items to move: compressed extents separately, and each file's items in the order in which they can be read.

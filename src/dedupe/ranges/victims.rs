@@ -1,11 +1,13 @@
 //! Btrfs extents with parts that were found elsewhere: their references, the found parts, and the rest.
 
 use super::context::{Context, Part};
+use super::overlay::Overlay;
 use super::plan::{Outside, Weighed};
 use super::run::{Run, Source, disjoint};
 use crate::dedupe::catalogue::FileId;
 use crate::dedupe::whole_extents;
 use crate::extents::address_space::{Address, SpaceId};
+use crate::extents::bound::Bound;
 use crate::extents::intervals::Place;
 use crate::extents::layout::join_neighbours;
 use crate::extents::piece::Piece;
@@ -273,6 +275,9 @@ fn outside(
     is_whole: bool,
     context: &mut Context<'_>,
 ) -> Outside {
+    if context.account.space().offset(victim.extent).is_some_and(Overlay::is_new) {
+        return outside_planned(victim, context);
+    }
     if exact {
         return match count_references(file, victim.extent, context) {
             Ok(all) if all <= victim.references.len() as u64 => Outside::Nothing,
@@ -285,6 +290,18 @@ fn outside(
         // The kernel also marks an extent as shared if one file holds it in two parts.
         (true, false) if victim.references.len() == 1 => Outside::Something,
         _ => Outside::Unknown,
+    }
+}
+
+/// The same for an extent that only a plan has written. Several references from one file are taken for all of them.
+fn outside_planned(victim: &Victim, context: &Context<'_>) -> Outside {
+    match (victim.shared, victim.references.len()) {
+        (false, _) => Outside::Nothing,
+        (true, 1) => Outside::Something,
+        (true, _) => {
+            context.account.limit(Bound::About);
+            Outside::Nothing
+        }
     }
 }
 
