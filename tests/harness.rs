@@ -193,6 +193,11 @@ pub(crate) fn report(figure: &str) {
     println!("{figure}");
 }
 
+/// Prints how many of something a test with random choices tried; `cargo xtask torture` adds these numbers up.
+pub(crate) fn counted(number: usize, what: &str) {
+    report(&format!("counted: {number} {what}"));
+}
+
 /// Records that a test cannot run here. In CI this is a failure: of `cargo xtask test` if it collects the list, else of
 /// the test itself.
 #[allow(clippy::print_stdout, reason = "the test's own report")]

@@ -147,6 +147,7 @@ on_filesystems! {
                 finish(&mut place.command(job, &before)).expect(0);
             }
         }
+        counted(killed, "kills");
         assert!(killed > 0, "all {kills} commands ended before they were killed (PLEACH_TEST_SEED={seed})");
         finish(&mut place.command(Job::Snapshot, &[])).expect(0);
         tools::assert_equal_trees(&place.source, &inside(&place.repo, "latest", &place.source));

@@ -179,6 +179,7 @@ fn random_changes(kind: Kind, own: &Own, repos: &Own, last_night: u64) {
         fs::remove_dir_all(&source).unwrap();
     }
     report(&format!("{narrow} of {nights} nights were narrow"));
+    counted(sequences as usize, "sequences of changes");
     assert!(narrow * 2 > nights, "most nights are narrow: {narrow} of {nights}");
 }
 

@@ -91,7 +91,6 @@ const MEBIBYTES: u64 = 600;
 
 /// Cuts the power at several moments of a job on disks of this shelf, or lets its writes fail. Panics if there are any
 /// faults afterwards.
-#[allow(clippy::print_stdout, reason = "the test's own report")]
 fn cut(shelf: &Shelf, way: Way, job: &dyn Job) {
     let (moments, seed) = (moments(), seed());
     let mut template = shelf.disk(MEBIBYTES);
@@ -135,7 +134,8 @@ fn cut(shelf: &Shelf, way: Way, job: &dyn Job) {
     }
     let title = thread::current().name().unwrap_or_default().to_string();
     let title = format!("{title}: {count} moments, {} failures (PLEACH_TEST_SEED={seed})", failures.len());
-    println!("{title}");
+    report(&title);
+    counted(count, "power cuts");
     assert!(failures.is_empty(), "{title}\n{}", failures.join("\n"));
 }
 

@@ -95,7 +95,7 @@ fn random_sequences(kind: Kind) {
             panic!("PLEACH_TEST_SEED={seed}, cut down to {steps:?}\n{fault}");
         }
     }
-    report(&format!("{wanted} steps on {kind:?}"));
+    counted(wanted, &format!("steps on {}", kind.name()));
 }
 
 /// Runs a sequence in a world of its own. Returns the message of the first failed check.

@@ -211,6 +211,7 @@ on_filesystems! {
         }
         assert!(link.replicate(&repo, &to, u64::MAX >> 1).wait().unwrap().success());
         assert_replica(&repo, &to);
+        counted(done, "kills of transfers");
         report(&format!("{done} kills, {resumed} resumed, {completed} complete, at most {most} bytes twice"));
     }
 

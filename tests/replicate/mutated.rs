@@ -285,6 +285,7 @@ on_filesystems! {
             }
         }
         assert_eq!(names(&to.join(".pleach/manifests")), ["one"]);
+        counted(mutations() as usize, "changed streams");
         report(&format!("{added} of {} changed streams added a snapshot (PLEACH_TEST_SEED={seed})", mutations()));
         pleach(["verify".as_ref(), "-q".as_ref(), to.as_os_str()]).expect(0);
     }

@@ -1,4 +1,4 @@
-//! The project's own chores: `cargo xtask test | tidy | demo | bench`.
+//! The project's own chores: `cargo xtask test | torture | tidy | demo | bench`.
 //!
 //! This file has the command line; each chore is a separate file, and `bench` a separate package (`xtask/bench`). All
 //! filesystems are mounted in namespaces that end with the run (`namespace`), from images under `target/xtask`
@@ -10,6 +10,7 @@ mod bench;
 mod demo;
 mod test;
 mod tidy;
+mod torture;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
@@ -28,6 +29,8 @@ struct Cli {
 enum Chore {
     /// Run every test, on fresh XFS, Btrfs and ext4 filesystems, and check these afterwards
     Test(test::Options),
+    /// Run the tests with random choices at a large scale, until the time is over
+    Torture(torture::Options),
     /// Check layers, names, documents, prose and dependencies
     Tidy(tidy::Options),
     /// Show the main job on a fresh XFS: two snapshots with a day's work between them, and what they share
@@ -50,6 +53,7 @@ fn main() -> ExitCode {
 fn run(chore: Chore) -> Result<ExitCode> {
     match chore {
         Chore::Test(options) => test::run(&options),
+        Chore::Torture(options) => torture::run(&options),
         Chore::Tidy(options) => tidy::run(&options),
         Chore::Demo => demo::run_demo(),
         Chore::Bench(options) => bench::bench(&options),

@@ -11,10 +11,12 @@ use crate::rundir::RunDir;
 use crate::wheels;
 use anyhow::{Context, Result};
 use clap::Args;
+use std::collections::BTreeMap;
 use std::env;
+use std::ffi::OsString;
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{ExitCode, Stdio};
 
 /// The options of `cargo xtask test`.
@@ -29,9 +31,28 @@ pub(crate) struct Options {
 
 /// Runs the chore.
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
+    let Options { filters, kinds } = options;
+    enter(
+        |dir| {
+            let tests = |variables: &Variables| cargo_test(dir, filters, kinds, variables);
+            Ok(with_filesystems(dir, kinds, tests)?.close())
+        },
+        |dir, reason| {
+            println!("no filesystems can be mounted ({reason}): their tests are skipped");
+            Ok(cargo_test(dir, filters, kinds, &vec![("PLEACH_TEST_NONE", reason.into())])?.close())
+        },
+    )
+}
+
+/// Installs what the tests call. Then runs `tests` in a namespace where filesystems can be mounted, or `without`, with
+/// the reason, if they cannot.
+pub(crate) fn enter(
+    tests: impl FnOnce(&Path) -> Result<ExitCode>,
+    without: impl FnOnce(&Path, &str) -> Result<ExitCode>,
+) -> Result<ExitCode> {
     if let Some(dir) = namespace::inside() {
         namespace::end_on_signal()?;
-        return on_filesystems(&dir, options);
+        return tests(&dir);
     }
     let missing = packages::install(packages::MOUNTING.iter().chain(packages::TESTING))?;
     wheels::install();
@@ -43,7 +64,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let dir = RunDir::create("test")?;
     match obstacle {
         None => namespace::enter(dir.path(), Rights::Root),
-        Some(reason) => without_filesystems(dir.path(), options, &reason),
+        Some(reason) => without(dir.path(), &reason),
     }
 }
 
@@ -61,15 +82,23 @@ const FILESYSTEMS: &[(&str, &str, Kind, u64)] = &[
     ("PLEACH_TEST_EXT4", "ext4", Kind::Ext4, 2048),
 ];
 
-fn on_filesystems(dir: &Path, options: &Options) -> Result<ExitCode> {
+/// Environment variables for the tests.
+pub(crate) type Variables = Vec<(&'static str, OsString)>;
+
+/// Makes the filesystems, runs `tests` with the variables that name them, and checks them.
+pub(crate) fn with_filesystems(
+    dir: &Path,
+    kinds: &[Kind],
+    tests: impl FnOnce(&Variables) -> Result<Outcome>,
+) -> Result<Outcome> {
     let mut mounted = Vec::new();
     for &(variable, name, kind, mebibytes) in FILESYSTEMS {
-        if options.kinds.contains(&kind) || variable == ELSEWHERE {
+        if kinds.contains(&kind) || variable == ELSEWHERE {
             mounted.push((variable, name, Mounted::create(kind, dir, name, mebibytes)?));
         }
     }
-    let variables = mounted.iter().map(|(variable, _, fs)| (*variable, fs.path().to_path_buf())).collect::<Vec<_>>();
-    let mut outcome = cargo_test(dir, options, &variables)?;
+    let variables = mounted.iter().map(|(variable, _, fs)| (*variable, fs.path().into())).collect();
+    let mut outcome = tests(&variables)?;
     for (_, name, fs) in mounted {
         match fs.check() {
             Ok(()) => println!("filesystem {name}: clean after the tests"),
@@ -79,17 +108,12 @@ fn on_filesystems(dir: &Path, options: &Options) -> Result<ExitCode> {
             }
         }
     }
-    Ok(outcome.close())
-}
-
-fn without_filesystems(dir: &Path, options: &Options, reason: &str) -> Result<ExitCode> {
-    println!("no filesystems can be mounted ({reason}): their tests are skipped");
-    Ok(cargo_test(dir, options, &[("PLEACH_TEST_NONE", PathBuf::from(reason))])?.close())
+    Ok(outcome)
 }
 
 /// The result of the tests.
 #[derive(Default)]
-struct Outcome {
+pub(crate) struct Outcome {
     passed: u64,
     failed: u64,
     /// Name and reason of each test that could not run, though Rust's runner counts it as passed.
@@ -98,18 +122,21 @@ struct Outcome {
     failures: Vec<String>,
     /// The last line of each of Rust's runners.
     results: Vec<String>,
-    success: bool,
+    /// What tests with random choices counted, by its name.
+    pub(crate) counted: BTreeMap<String, u64>,
+    pub(crate) success: bool,
     filtered: bool,
 }
 
-fn cargo_test(dir: &Path, options: &Options, variables: &[(&str, PathBuf)]) -> Result<Outcome> {
+/// Runs the tests with one of these words in their name; all, if there are none.
+pub(crate) fn cargo_test(dir: &Path, filters: &[String], kinds: &[Kind], variables: &Variables) -> Result<Outcome> {
     let skips = dir.join("skips");
     // A job in the background of a shell ignores these signals, and so would pleach: a process inherits that.
     let mut cargo = command::program("env");
     cargo.arg("--default-signal=INT,QUIT").arg(command::cargo().get_program()).current_dir(command::root());
     // With the features of a release.
-    cargo.args(["test", "--workspace", "--features", "pleach/offsite", "--no-fail-fast", "--"]).args(&options.filters);
-    for (_, _, kind, _) in FILESYSTEMS.iter().filter(|(_, _, kind, _)| !options.kinds.contains(kind)) {
+    cargo.args(["test", "--workspace", "--features", "pleach/offsite", "--no-fail-fast", "--"]).args(filters);
+    for (_, _, kind, _) in FILESYSTEMS.iter().filter(|(_, _, kind, _)| !kinds.contains(kind)) {
         cargo.args(["--skip", &format!("::{}", kind.name())]);
     }
     cargo.env("PLEACH_TEST_SKIPS", &skips).envs(variables.iter().cloned()).env("PATH", wheels::search_path());
@@ -121,7 +148,7 @@ fn cargo_test(dir: &Path, options: &Options, variables: &[(&str, PathBuf)]) -> R
     // A test must not find a repository in the environment of the present run.
     cargo.env_remove("PLEACH_REPO");
     let mut child = cargo.stdout(Stdio::piped()).spawn().context("cannot run cargo")?;
-    let mut outcome = Outcome { filtered: !options.filters.is_empty(), ..Outcome::default() };
+    let mut outcome = Outcome { filtered: !filters.is_empty(), ..Outcome::default() };
     let mut of_failure = false;
     for line in BufReader::new(child.stdout.take().expect("stdout is a pipe")).split(b'\n') {
         let line = line?;
@@ -133,6 +160,9 @@ fn cargo_test(dir: &Path, options: &Options, variables: &[(&str, PathBuf)]) -> R
             outcome.results.push(line.into_owned());
         } else {
             println!("{line}");
+            if let Some((what, number)) = counted(&line) {
+                *outcome.counted.entry(what.into()).or_default() += number;
+            }
             of_failure = is_of_failure(&line, of_failure);
             if of_failure && outcome.failures.len() < FAILURE_LINES {
                 outcome.failures.push(line.into_owned());
@@ -160,6 +190,13 @@ fn is_of_failure(line: &str, before: bool) -> bool {
     begins || before && line != "failures:"
 }
 
+/// What a test counted: a line such as `counted: 12 power cuts`, perhaps behind other output.
+fn counted(line: &str) -> Option<(&str, u64)> {
+    let (_, figure) = line.split_once("counted: ")?;
+    let (number, what) = figure.split_once(' ')?;
+    Some((what, number.parse().ok()?))
+}
+
 /// The number before `word` in a line such as `test result: ok. 3 passed; 0 failed; …`.
 fn count(line: &str, word: &str) -> u64 {
     let words: Vec<_> = line.split([' ', ';']).filter(|part| !part.is_empty()).collect();
@@ -168,8 +205,21 @@ fn count(line: &str, word: &str) -> u64 {
 }
 
 impl Outcome {
+    /// The outcome of these tests and of further ones.
+    pub(crate) fn and(mut self, other: Outcome) -> Outcome {
+        self.passed += other.passed;
+        self.failed += other.failed;
+        self.skipped.extend(other.skipped);
+        self.failures.extend(other.failures);
+        self.results.extend(other.results);
+        for (what, number) in other.counted {
+            *self.counted.entry(what).or_default() += number;
+        }
+        Outcome { success: self.success && other.success, filtered: self.filtered || other.filtered, ..self }
+    }
+
     /// Prints the closing lines and returns the exit status.
-    fn close(self) -> ExitCode {
+    pub(crate) fn close(self) -> ExitCode {
         for line in self.failures.iter().chain(&self.results) {
             println!("{line}");
         }
@@ -202,6 +252,13 @@ mod tests {
         assert_eq!(count(line, "passed"), 12);
         assert_eq!(count(line, "failed"), 3);
         assert_eq!(count("nothing of the kind", "passed"), 0);
+    }
+
+    #[test]
+    fn figures_are_found_behind_other_output() {
+        assert_eq!(counted("counted: 12 power cuts"), Some(("power cuts", 12)));
+        assert_eq!(counted("test a::b ... counted: 3 kills"), Some(("kills", 3)));
+        assert_eq!(counted("12 power cuts"), None);
     }
 
     #[test]

@@ -1,0 +1,83 @@
+//! `cargo xtask torture`: the tests with random choices, many of these in each, until the time is over.
+//!
+//! Each round makes new choices. A failed test prints the seed that repeats it.
+
+use crate::image::Kind;
+use crate::test::{self, Outcome, Variables};
+use anyhow::{Result, bail};
+use clap::Args;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+/// The options of `cargo xtask torture`.
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Begin no further round after this many minutes
+    #[arg(long, default_value_t = 60)]
+    minutes: u64,
+    /// Run only tests with one of these in their name
+    filters: Vec<String>,
+    /// On these filesystems only
+    #[arg(long = "fs", value_delimiter = ',', default_value = "xfs,btrfs,ext4")]
+    kinds: Vec<Kind>,
+}
+
+/// The tests with random choices.
+const TESTS: &[&str] = &[
+    "sequences::random",
+    "kills::",
+    "power_cut::",
+    "random_changes",
+    "random_edits",
+    "replicate::mutated",
+    "ranges::random",
+    "diff::random",
+];
+
+/// How many choices each test makes in a round: docs/testing.md describes the variables.
+const SCALE: &[(&str, &str)] = &[
+    ("PLEACH_TEST_STEPS", "200"),
+    ("PLEACH_TEST_KILLS", "40"),
+    ("PLEACH_TEST_POWER_CUTS", "10"),
+    ("PLEACH_TEST_SEQUENCES", "30"),
+    ("PLEACH_TEST_MUTATIONS", "300"),
+];
+
+/// Runs the chore.
+pub(crate) fn run(options: &Options) -> Result<ExitCode> {
+    test::enter(
+        |dir| {
+            let outcome = test::with_filesystems(dir, &options.kinds, |variables| rounds(dir, options, variables))?;
+            for (what, number) in &outcome.counted {
+                println!("in all {number} {what}");
+            }
+            Ok(outcome.close())
+        },
+        |_, reason| bail!("filesystems cannot be mounted here: {reason}"),
+    )
+}
+
+/// Runs the tests until the time is over, or until one fails.
+fn rounds(dir: &Path, options: &Options, variables: &Variables) -> Result<Outcome> {
+    let scale = SCALE.iter().filter(|(name, _)| std::env::var_os(name).is_none());
+    let scale = scale.map(|(name, number)| (*name, number.into())).chain([("RUST_TEST_NOCAPTURE", "1".into())]);
+    let variables: Variables = variables.iter().cloned().chain(scale).collect();
+    let named = if options.filters.is_empty() { None } else { Some(options.filters.clone()) };
+    let filters = named.unwrap_or_else(|| TESTS.iter().map(ToString::to_string).collect());
+    let (begun, limit) = (Instant::now(), Duration::from_secs(options.minutes * 60));
+    let mut sum: Option<Outcome> = None;
+    for round in 1.. {
+        let outcome = test::cargo_test(dir, &filters, &options.kinds, &variables)?;
+        println!("round {round} ended after {} s", begun.elapsed().as_secs());
+        let goes_on = outcome.success && begun.elapsed() < limit;
+        sum = Some(match sum {
+            Some(sum) => sum.and(outcome),
+            None => outcome,
+        });
+        if !goes_on {
+            break;
+        }
+    }
+    sum.ok_or_else(|| anyhow::anyhow!("no round was run"))
+}
