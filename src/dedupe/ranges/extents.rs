@@ -21,11 +21,9 @@ pub(super) fn apply(file: u32, runs: &[Run], context: &mut Context<'_>) -> Resul
     for (victim, why) in settle(file, runs, context)? {
         let mut staying = 0;
         for found in &victim.found {
-            match found.source {
-                Source::File { file: other, offset } if other != file && !context.files.is_refused(other) => {
-                    let source = Source::File { file, offset: found.at };
-                    turned.entry(other).or_default().push(Run { source, start: offset, length: found.length });
-                }
+            let run = Run { source: found.source, start: found.at, length: found.length };
+            match run.turned(file) {
+                Some((other, run)) if !context.files.is_refused(other) => turned.entry(other).or_default().push(run),
                 _ => staying += found.length,
             }
         }
@@ -50,8 +48,8 @@ fn leave(victim: &Victim, bytes: u64, why: Pinned, context: &mut Context<'_>) {
     context.account.pin(victim.extent, bytes.min(victim.disk));
 }
 
-/// Shares these runs of a file as far as this frees extents of it. Returns the extents that nothing outside holds, but
-/// that are not worth it, with the reason.
+/// Shares these runs of a file as far as this frees extents of it. Returns the extents that stay for another reason
+/// than a holder outside, each with the reason.
 fn settle(file: u32, runs: &[Run], context: &mut Context<'_>) -> Result<Vec<(Victim, Pinned)>> {
     let gathered = gather(file, runs, context)?;
     let weighed: Vec<Weighed> =

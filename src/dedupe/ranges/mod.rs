@@ -309,11 +309,8 @@ fn apply(
     let runs = std::mem::take(runs);
     let (mut own, mut turned) = (Vec::with_capacity(runs.len()), Vec::new());
     for &run in &runs {
-        match run.source {
-            Source::File { file: other, offset } if survey.prefers(file, other) => {
-                let source = Source::File { file, offset: run.start };
-                turned.push((other, run::Run { source, start: offset, length: run.length }));
-            }
+        match run.turned(file) {
+            Some((other, run)) if survey.prefers(file, other) => turned.push((other, run)),
             _ => own.push(run),
         }
     }

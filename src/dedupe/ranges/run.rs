@@ -35,6 +35,20 @@ pub(super) struct Run {
     pub(super) length: u64,
 }
 
+impl Run {
+    /// The same equal ranges, seen from the other file: that file, and its run with its source in `file`. `None` if
+    /// there is no other file.
+    pub(super) fn turned(self, file: u32) -> Option<(u32, Run)> {
+        match self.source {
+            Source::File { file: other, offset } if other != file => {
+                let source = Source::File { file, offset: self.start };
+                Some((other, Run { source, start: offset, length: self.length }))
+            }
+            _ => None,
+        }
+    }
+}
+
 /// The least amount of repetitive data to keep. It is constant, so that a second run finds nothing more to do.
 const KEPT: u64 = 256 << 10;
 
