@@ -1,13 +1,14 @@
 //! Random sequences of edits and commands on one filesystem, compared with a model after each step. The model is the
 //! state of each tree when it was made: see `world`.
 //!
-//! A sequence that fails is cut down to the steps that still make it fail. `KEPT` has such sequences. The number of
-//! steps and the seed can be set: see docs/testing.md.
+//! A sequence that fails is cut down to the steps that still make it fail. The number of steps and the seed can be
+//! set: see docs/testing.md.
 
 mod world;
 
 use crate::harness::random::{Random, seed};
 use crate::harness::*;
+use crate::on_filesystems;
 use std::env;
 use std::panic::{self, AssertUnwindSafe};
 use world::World;
@@ -49,36 +50,15 @@ const ACTIONS: [Action; 14] = [
 /// An action, with the seed for its own choices. So the other steps of a sequence can be omitted.
 type Step = (Action, u64);
 
-/// Sequences that failed before.
-const KEPT: &[(Kind, &[Step])] = &[];
-
 /// The length of a sequence.
 const STEPS: usize = 40;
 
 /// The most runs that cut a failed sequence down.
 const CUTS: usize = 60;
 
-#[test]
-fn random_sequences_on_xfs_give_the_trees_and_the_space_of_the_model() {
-    random_sequences(Kind::Xfs);
-}
-
-#[test]
-fn random_sequences_on_btrfs_give_the_trees_and_the_space_of_the_model() {
-    random_sequences(Kind::Btrfs);
-}
-
-#[test]
-fn random_sequences_on_ext4_give_the_trees_and_the_space_of_the_model() {
-    random_sequences(Kind::Ext4);
-}
-
-#[test]
-fn sequences_that_failed_once_give_the_trees_and_the_space_of_the_model() {
-    for (kind, steps) in KEPT {
-        if let Some(fault) = fault_of(*kind, steps) {
-            panic!("{kind:?} {steps:?}\n{fault}");
-        }
+on_filesystems! {
+    fn random_sequences_give_the_trees_and_the_space_of_the_model(fs: &Filesystem) {
+        random_sequences(fs.kind);
     }
 }
 
@@ -86,10 +66,9 @@ fn random_sequences(kind: Kind) {
     let wanted = env::var("PLEACH_TEST_STEPS").map_or(STEPS, |steps| steps.parse().expect("it is a number"));
     let seed = seed();
     let mut random = Random(seed);
-    let mut choose = |below: usize| (random.fraction() * below as f64) as usize;
     for begun in (0..wanted).step_by(STEPS) {
         let steps: Vec<Step> =
-            (0..STEPS.min(wanted - begun)).map(|_| (ACTIONS[choose(ACTIONS.len())], choose(1 << 40) as u64)).collect();
+            (0..STEPS.min(wanted - begun)).map(|_| (*random.of(&ACTIONS), random.below(1 << 40) as u64)).collect();
         if let Some(fault) = fault_of(kind, &steps) {
             let (steps, fault) = cut_down(kind, steps, fault);
             panic!("PLEACH_TEST_SEED={seed}, cut down to {steps:?}\n{fault}");

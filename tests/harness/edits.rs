@@ -51,7 +51,7 @@ impl Tree {
     }
 
     fn below(&mut self, end: usize) -> usize {
-        (self.random.fraction() * end as f64) as usize
+        self.random.below(end)
     }
 
     fn name(&mut self) -> String {

@@ -11,7 +11,7 @@ const BLOCK: u64 = 4096;
 /// Changes an image that usually has so many blocks, at least 100, at random, and in each way that changes its extents.
 pub(crate) fn edit(kind: Kind, image: &Path, usual: u64, round: u64) {
     let mut random = Random(round);
-    let mut number = |below: u64| (random.fraction() * below as f64) as u64;
+    let mut number = |below: u64| random.below(below as usize) as u64;
     let blocks = image.metadata().unwrap().len() / BLOCK;
     for _ in 0..=number(6) {
         overwrite(image, number(blocks - 9) * BLOCK + number(3) * 100, &bytes(round, 5_000));

@@ -11,7 +11,6 @@ pub(crate) fn seed() -> u64 {
 }
 
 /// Pseudo-random numbers.
-#[derive(Clone, Copy, Debug)]
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
@@ -21,5 +20,15 @@ impl Random {
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
         ((mixed ^ (mixed >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    /// The next number, from 0 to `end` without it.
+    pub(crate) fn below(&mut self, end: usize) -> usize {
+        ((self.fraction() * end as f64) as usize).min(end.saturating_sub(1))
+    }
+
+    /// One of these.
+    pub(crate) fn of<'a, T>(&mut self, all: &'a [T]) -> &'a T {
+        &all[self.below(all.len())]
     }
 }

@@ -41,7 +41,7 @@ impl<'s> Recorded<'s> {
         let journal = run.recorder.as_ref().expect("the run is recorded").journal();
         let mut reports: Vec<Report> = Vec::new();
         let mut report = |is_done| {
-            // In this order: whatever is reported now, these requests were complete before or are after it.
+            // In this order: a report may depend on requests up to now, but on no later ones.
             let reported = job.reported();
             let requests = journal.len();
             if is_done || reports.last().is_none_or(|last| last.reported < reported) {
@@ -75,19 +75,18 @@ impl<'s> Recorded<'s> {
     pub(super) fn cut(&mut self, requests: usize, unflushed: Unflushed, random: &mut Random) -> Cut<'s> {
         let before = &self.events[..requests];
         let flush = before.iter().rposition(|event| *event == Event::Flush).unwrap_or(0);
-        self.replay(&self.flushed, self.done..flush, |_| true);
+        self.replay(&self.flushed, self.done..flush, || true);
         self.done = flush;
         let disk = self.flushed.clone_now();
-        let is_kept = |random: &mut Random| unflushed == Unflushed::Kept || random.fraction() < 0.5;
-        self.replay(&disk, flush..requests, |_| is_kept(random));
+        self.replay(&disk, flush..requests, || unflushed == Unflushed::Kept || random.fraction() < 0.5);
         let known = self.reports.iter().rev().find(|report| report.requests <= requests);
         let (reported, is_done) = known.map_or((0, false), |report| (report.reported, report.is_done));
         Cut { at: requests as f64 / self.events.len() as f64, disk, reported, is_done }
     }
 
-    fn replay(&self, disk: &Disk<'_>, events: std::ops::Range<usize>, mut is_kept: impl FnMut(Event) -> bool) {
+    fn replay(&self, disk: &Disk<'_>, events: std::ops::Range<usize>, mut is_kept: impl FnMut() -> bool) {
         let image = File::options().write(true).open(disk.image()).expect("an image can be opened");
-        for event in self.events[events].iter().filter(|event| is_kept(**event)) {
+        for event in self.events[events].iter().filter(|_| is_kept()) {
             self.journal.replay(*event, &image).expect("a request can be repeated");
         }
     }

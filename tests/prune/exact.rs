@@ -14,7 +14,7 @@ use std::path::Path;
 const MKFS: [&[&str]; 4] = [&[], &["-m", "rmapbt=1"], &["-i", "size=1024"], &["-n", "size=8192"]];
 
 fn below(random: &mut Random, end: u64) -> u64 {
-    (random.fraction() * end as f64) as u64
+    random.below(end as usize) as u64
 }
 
 /// Runs `remove` on these snapshots.

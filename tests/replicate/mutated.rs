@@ -26,14 +26,6 @@ const MEMORY: u64 = 300 << 20;
 const THROUGH_THE_PROGRAM: u64 = 20;
 
 impl Random {
-    fn below(&mut self, end: usize) -> usize {
-        ((self.fraction() * end as f64) as usize).min(end.saturating_sub(1))
-    }
-
-    fn of<'a, T>(&mut self, all: &'a [T]) -> &'a T {
-        &all[self.below(all.len())]
-    }
-
     fn number(&mut self) -> u64 {
         let near = self.below(5000) as u64;
         *self.of(&[0, 1, 2, 4096, near, 1 << 20, 1 << 31, 1 << 32, 1 << 62, (1 << 63) - 1, 1 << 63, u64::MAX])

@@ -45,9 +45,8 @@ impl World {
 
     /// Takes a step, and compares everything with the model.
     #[track_caller]
-    pub(super) fn take(&mut self, number: usize, action: Action, random: Random) {
+    pub(super) fn take(&mut self, number: usize, action: Action, mut choice: Random) {
         self.source.done.clear();
-        let mut choice = Choice(random);
         match action {
             Action::Edit => self.edit(choice),
             Action::Snapshot => self.snapshot(&format!("s{number:04}"), &mut choice),
@@ -65,7 +64,7 @@ impl World {
 
     /// Takes a last snapshot, which rsync compares. The filesystem must be sound.
     pub(super) fn end(mut self) {
-        self.snapshot("z", &mut Choice(Random(0)));
+        self.snapshot("z", &mut Random(0));
         if self.kind != Kind::Btrfs {
             tools::assert_equal_trees(&self.source.top, &inside(&self.repo(), "latest", &self.source.top));
         }
@@ -82,14 +81,18 @@ impl World {
         self.other.join("replica")
     }
 
-    fn edit(&mut self, mut choice: Choice) {
+    fn any_snapshot(&self, choice: &mut Random) -> Option<String> {
+        self.snapshots.keys().nth(choice.below(self.snapshots.len())).cloned()
+    }
+
+    fn edit(&mut self, mut choice: Random) {
         let changes = 1 + choice.below(8);
-        self.source.random = choice.0;
+        self.source.random = choice;
         (0..changes).for_each(|_| self.source.change());
         self.state = TreeState::of(&self.source.top);
     }
 
-    fn snapshot(&mut self, name: &str, choice: &mut Choice) {
+    fn snapshot(&mut self, name: &str, choice: &mut Random) {
         settle();
         let mut snapshot = command(snapshot_named(name, &self.source.top, &self.repo()));
         snapshot.args(["--full-walk"].iter().filter(|_| choice.below(4) == 0));
@@ -100,7 +103,7 @@ impl World {
         self.snapshots.insert(name.into(), self.state.clone());
     }
 
-    fn dedupe(&mut self, choice: &mut Choice) {
+    fn dedupe(&mut self, choice: &mut Random) {
         if self.kind == Kind::Ext4 {
             return;
         }
@@ -115,7 +118,7 @@ impl World {
         self.assert_freed(before, number(&summary, "freed_bytes"), "dedupe");
     }
 
-    fn put(&mut self, choice: &mut Choice) {
+    fn put(&mut self, choice: &mut Random) {
         let path = self.own.join("puts").join(choice.below(3).to_string());
         let mut content = match self.puts.get(&path) {
             Some(content) if choice.below(4) > 0 => content.clone(),
@@ -147,7 +150,7 @@ impl World {
         self.copies.insert(to, self.state.clone());
     }
 
-    fn prune(&mut self, choice: &mut Choice) {
+    fn prune(&mut self, choice: &mut Random) {
         let kept = 1 + choice.below(4);
         if self.snapshots.is_empty() {
             return;
@@ -162,8 +165,8 @@ impl World {
         self.assert_freed(before, number(&summary, "freed_bytes"), "prune");
     }
 
-    fn remove(&mut self, choice: &mut Choice) {
-        let Some(name) = choice.among(self.snapshots.keys()) else { return };
+    fn remove(&mut self, choice: &mut Random) {
+        let Some(name) = self.any_snapshot(choice) else { return };
         let before = self.own.used();
         let repo = self.repo();
         let args = [OsStr::new("remove"), "--json".as_ref(), repo.as_os_str(), name.as_ref()];
@@ -173,8 +176,8 @@ impl World {
     }
 
     /// Restores into a directory that has the files of earlier snapshots.
-    fn restore(&mut self, choice: &mut Choice) {
-        let Some(name) = choice.among(self.snapshots.keys()) else { return };
+    fn restore(&mut self, choice: &mut Random) {
+        let Some(name) = self.any_snapshot(choice) else { return };
         let (repo, to) = (self.repo(), self.own.join("restored"));
         let overwrite = ["--overwrite=if-different", "--overwrite=always"][choice.below(2)];
         let args = [OsStr::new("restore"), repo.as_os_str(), name.as_ref(), "--target".as_ref(), to.as_os_str()];
@@ -249,18 +252,4 @@ impl World {
 fn assert_state(state: &TreeState, path: &Path, what: &str) {
     let differences = state.differences(&TreeState::of(path));
     assert!(differences.is_empty(), "{} after {what}:\n{differences}", path.display());
-}
-
-/// The choices of a step.
-struct Choice(Random);
-
-impl Choice {
-    fn below(&mut self, end: usize) -> usize {
-        (self.0.fraction() * end as f64) as usize
-    }
-
-    fn among<'a>(&mut self, all: impl ExactSizeIterator<Item = &'a String>) -> Option<String> {
-        let chosen = self.below(all.len());
-        all.into_iter().nth(chosen).cloned()
-    }
 }

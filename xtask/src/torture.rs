@@ -63,21 +63,16 @@ fn rounds(dir: &Path, options: &Options, variables: &Variables) -> Result<Outcom
     let scale = SCALE.iter().filter(|(name, _)| std::env::var_os(name).is_none());
     let scale = scale.map(|(name, number)| (*name, number.into())).chain([("RUST_TEST_NOCAPTURE", "1".into())]);
     let variables: Variables = variables.iter().cloned().chain(scale).collect();
-    let named = if options.filters.is_empty() { None } else { Some(options.filters.clone()) };
-    let filters = named.unwrap_or_else(|| TESTS.iter().map(ToString::to_string).collect());
-    let (begun, limit) = (Instant::now(), Duration::from_secs(options.minutes * 60));
-    let mut sum: Option<Outcome> = None;
-    for round in 1.. {
-        let outcome = test::cargo_test(dir, &filters, &options.kinds, &variables)?;
-        println!("round {round} ended after {} s", begun.elapsed().as_secs());
-        let goes_on = outcome.success && begun.elapsed() < limit;
-        sum = Some(match sum {
-            Some(sum) => sum.and(outcome),
-            None => outcome,
-        });
-        if !goes_on {
-            break;
-        }
+    let filters = match &options.filters[..] {
+        [] => TESTS.iter().map(ToString::to_string).collect(),
+        named => named.to_vec(),
+    };
+    let (begun, limit) = (Instant::now(), Duration::from_secs(options.minutes.saturating_mul(60)));
+    let round = || test::cargo_test(dir, &filters, &options.kinds, &variables);
+    let mut sum = round()?;
+    while sum.success && begun.elapsed() < limit {
+        println!("another round, after {} s", begun.elapsed().as_secs());
+        sum = sum.and(round()?);
     }
-    sum.ok_or_else(|| anyhow::anyhow!("no round was run"))
+    Ok(sum)
 }
