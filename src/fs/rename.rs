@@ -1,11 +1,11 @@
-//! Renames that never replace anything, on every filesystem.
+//! Renames that never replace anything, on every filesystem, and waiting for renames by others.
 //!
 //! `RENAME_NOREPLACE` is missing on NFS, on many FUSE filesystems (such as bindfs) and on some overlays. There a file
 //! gets its new name by a hard link, which fails if the name exists, or it replaces an empty file created for this. A
 //! directory is renamed if the name is free, because rename(2) replaces only an empty directory.
 
 use crate::fs::filesystem::Kind;
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, RenameFlags};
 use rustix::io::{Errno, Result};
 use rustix::path::Arg;
 use std::ffi::CStr;
@@ -22,6 +22,13 @@ pub(crate) fn without_replacing(from: impl AsFd, name: impl Arg, to: impl AsFd, 
             }
         })
     })
+}
+
+/// Waits until other processes of this host have finished the renames in a directory that they have begun: the kernel
+/// lists a directory and renames in it one after the other, however long each takes.
+pub(crate) fn wait_for_others(dir: BorrowedFd<'_>) {
+    // If it cannot be listed, there is nothing to wait for.
+    let _ = Dir::read_from(dir).map(|mut listed| listed.next());
 }
 
 /// A move for a filesystem without `RENAME_NOREPLACE`.

@@ -5,6 +5,7 @@ use super::has_same_content;
 use crate::error::Error;
 use crate::fs::metadata;
 use crate::fs::openat;
+use crate::fs::rename;
 use crate::fs::status::{Status, Time};
 use crate::monitor::Silent;
 use rustix::fs::FileType;
@@ -56,6 +57,8 @@ impl Version {
                 Err(Errno::STALE)
                     if Status::at(dir, name).is_ok_and(|now| (now.dev, now.ino) == (self.dev, self.ino)) =>
                 {
+                    rename::wait_for_others(dir);
+                    // The other process may be on another host.
                     thread::sleep(Duration::from_millis(10));
                 }
                 Err(Errno::STALE) => break,
@@ -126,6 +129,8 @@ mod tests {
     use crate::tree::writer::Temporary;
     use std::fs::{self, File};
     use std::os::unix::fs::symlink;
+    use std::sync::Barrier;
+    use std::time::SystemTime;
 
     const PREFIX: &str = ".pleach-x.";
 
@@ -163,6 +168,29 @@ mod tests {
         assert_eq!(fs::read(&path).unwrap(), b"same");
         replace(dir.path(), "name", set("newest"), |path| fs::remove_file(path).unwrap()).unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"newest");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn two_runs_that_replace_an_entry_by_equal_ones_at_once_both_succeed() {
+        let dir = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let together = Barrier::new(2);
+        fs::write(dir.path().join("name"), "old").unwrap();
+        let run = || {
+            for round in 0..200 {
+                let make = |path: &Path| {
+                    fs::write(path, format!("round {round}")).unwrap();
+                    let made = File::options().write(true).open(path).unwrap();
+                    made.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(round)).unwrap();
+                };
+                together.wait();
+                replace(dir.path(), "name", make, |_| _ = together.wait()).unwrap();
+            }
+        };
+        thread::scope(|scope| {
+            scope.spawn(run);
+            scope.spawn(run);
+        });
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
     }
 
