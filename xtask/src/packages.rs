@@ -3,10 +3,11 @@
 use crate::command::{self, find, program, run};
 use crate::namespace::is_root;
 use anyhow::Result;
+use std::env;
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Tools and their packages.
 pub type Tools = &'static [(&'static str, &'static str)];
@@ -76,19 +77,50 @@ pub const DATABASE: Tools = &[("pgbench", "postgresql")];
 /// The tools that find and share duplicates.
 pub const DEDUPERS: Tools = &[("jdupes", "jdupes"), ("rmlint", "rmlint"), ("duperemove", "duperemove")];
 
-/// The directory for tools installed from crates.io.
-pub fn tools_dir() -> std::path::PathBuf {
-    command::target_dir().join("xtask/tools")
+/// The directory for tools of fixed versions that are in no system package. It is in the home directory of Cargo, so
+/// that each version is installed once, not once in each clone.
+pub fn tools_dir() -> PathBuf {
+    let home = env::var_os("CARGO_HOME").map(PathBuf::from);
+    match home.or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".cargo"))) {
+        Some(home) => home.join("pleach-tools"),
+        None => command::target_dir().join("xtask/tools"),
+    }
 }
 
-/// Installs a program from crates.io below the target directory, unless it is already there.
-pub fn install_crate(name: &str, version: &str) -> Result<()> {
-    if tools_dir().join("bin").join(name).is_file() {
-        return Ok(());
+/// A program from crates.io, in a fixed version.
+#[derive(Clone, Copy, Debug)]
+pub struct Crate {
+    /// The name of the crate and of its program.
+    pub name: &'static str,
+    /// Its version.
+    pub version: &'static str,
+    /// Whether it is built without optimization, which takes a few minutes less.
+    pub debug: bool,
+}
+
+impl Crate {
+    /// Where it is when it is installed.
+    pub fn path(&self) -> PathBuf {
+        self.dir().join("bin").join(self.name)
     }
-    let mut install = command::cargo();
-    install.args(["install", "--quiet", "--locked", "--version", version, "--root"]).arg(tools_dir()).arg(name);
-    run(&mut install)
+
+    /// Installs it, unless it is there already. Returns its path.
+    pub fn install(&self) -> Result<PathBuf> {
+        let Crate { name, version, debug } = *self;
+        let path = self.path();
+        if !path.is_file() {
+            println!("installing {name} {version}");
+            let mut install = command::cargo();
+            install.env("CARGO_PROFILE_DEV_DEBUG", "0");
+            install.args(["install", "--quiet", "--locked", "--version", version]).args(debug.then_some("--debug"));
+            command::output(install.arg("--root").arg(self.dir()).arg(name))?;
+        }
+        Ok(path)
+    }
+
+    fn dir(&self) -> PathBuf {
+        tools_dir().join(format!("{}-{}", self.name, self.version))
+    }
 }
 
 /// Installs the missing ones of `tools`, if it may; returns the names of those that stay missing.

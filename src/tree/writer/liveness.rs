@@ -35,8 +35,8 @@ use std::time::Duration;
 
 /// After this many seconds, a name of another host counts as left by a dead run.
 const OLD: i64 = 24 * 60 * 60;
-/// How often a lock that another run holds is tried, ten milliseconds apart: five seconds. A run that clears a directory
-/// finishes within this time.
+/// How often a lock that another run holds is tried, ten milliseconds apart. Within these five seconds, a run that
+/// clears a directory finishes.
 const TRIES: usize = 500;
 
 /// Shows other runs that this run has temporary names in a directory, as long as the descriptor is open.

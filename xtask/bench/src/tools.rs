@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 use xtask::command::{find, program, target_dir};
-use xtask::packages;
+use xtask::packages::Crate;
 
 /// The release build of pleach.
 pub(crate) fn pleach() -> PathBuf {
@@ -16,8 +16,8 @@ pub(crate) fn own() -> Option<PathBuf> {
 }
 
 /// A program from crates.io, or from the system.
-pub(crate) fn installed(name: &str) -> Option<PathBuf> {
-    Some(packages::tools_dir().join("bin").join(name)).filter(|path| path.is_file()).or_else(|| find(name))
+pub(crate) fn installed(program: &Crate) -> Option<PathBuf> {
+    Some(program.path()).filter(|path| path.is_file()).or_else(|| find(program.name))
 }
 
 /// A command with English output, and without a repository in its environment.

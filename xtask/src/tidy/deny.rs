@@ -1,20 +1,20 @@
 //! Check `deny`: licenses, duplicate versions and sources of the crates we depend on, by cargo-deny and
 //! `.cargo/deny.toml`.
 //!
-//! cargo-deny is installed below the target directory when it is missing. Its checks are the ones that need no network;
+//! cargo-deny is installed when it is missing. Its checks are the ones that need no network;
 //! advisories are not among them.
 
 use super::files::Files;
 use super::finding::Finding;
 use crate::command;
-use crate::packages;
+use crate::packages::Crate;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
-use std::path::PathBuf;
 
 const CONFIG: &str = ".cargo/deny.toml";
 const LOCK: &str = "Cargo.lock";
-const VERSION: &str = "0.20.2";
+// Unoptimized, it takes two minutes to build instead of many, and a second to run.
+const TOOL: Crate = Crate { name: "cargo-deny", version: "0.20.2", debug: true };
 
 /// Runs cargo-deny.
 pub(crate) fn check(files: &Files) -> Result<Vec<Finding>> {
@@ -22,7 +22,7 @@ pub(crate) fn check(files: &Files) -> Result<Vec<Finding>> {
         let details = format!("{error:#}").lines().map(str::to_owned).collect();
         Ok(vec![Finding::new(CONFIG, 1, message).with_details(details)])
     };
-    let tool = match install() {
+    let tool = match TOOL.install() {
         Ok(tool) => tool,
         Err(error) => return problem("cannot install cargo-deny: connect to the network once", error),
     };
@@ -50,22 +50,6 @@ pub(crate) fn check(files: &Files) -> Result<Vec<Finding>> {
         bail!("{} failed ({}):\n{report}", command::line(&deny), output.status);
     }
     Ok(found)
-}
-
-/// Where cargo-deny is, after installing it when needed.
-fn install() -> Result<PathBuf> {
-    let tool = packages::tools_dir().join("bin/cargo-deny");
-    let version = command::output(command::program(&tool).arg("--version"));
-    if version.is_ok_and(|version| version.trim() == format!("cargo-deny {VERSION}")) {
-        return Ok(tool);
-    }
-    println!("installing cargo-deny {VERSION}");
-    let mut install = command::cargo();
-    // Unoptimized, it takes two minutes to build instead of many, and a second to run.
-    install.env("CARGO_PROFILE_DEV_DEBUG", "0");
-    install.args(["install", "--debug", "--quiet", "--locked", "--force", "--version", VERSION, "--root"]);
-    command::output(install.arg(packages::tools_dir()).arg("cargo-deny"))?;
-    Ok(tool)
 }
 
 /// The errors and warnings in cargo-deny's report, which has an object a line.

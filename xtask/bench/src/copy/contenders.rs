@@ -15,9 +15,12 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::LazyLock;
 use xtask::command::{find, output, program};
+use xtask::packages::Crate;
 
 /// The crates to install, with their releases.
-pub(super) const CRATES: [(&str, &str); 2] = [("xcp", "0.24.9"), ("cpz", "3.2.1")];
+pub(super) const CRATES: [Crate; 2] = [XCP, CPZ];
+const XCP: Crate = Crate { name: "xcp", version: "0.24.9", debug: false };
+const CPZ: Crate = Crate { name: "cpz", version: "3.2.1", debug: false };
 
 /// A contender of this bench.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,8 +133,8 @@ impl Contender for Way {
     fn program(&self) -> Option<PathBuf> {
         match self.tool {
             Tool::CpA | Tool::CpR => find("cp"),
-            Tool::Xcp => installed("xcp"),
-            Tool::Cpz => installed("cpz"),
+            Tool::Xcp => installed(&XCP),
+            Tool::Cpz => installed(&CPZ),
             Tool::Rsync => find("rsync"),
             Tool::Tar => find("tar"),
             Tool::FinishedCalls | Tool::Device => own(),

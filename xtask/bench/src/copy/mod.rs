@@ -58,7 +58,7 @@ pub(crate) fn run(options: &Options, save: bool) -> Result<ExitCode> {
     let gather = || {
         if options.install {
             packages::install(packages::COPIERS)?;
-            CRATES.iter().try_for_each(|(name, version)| packages::install_crate(name, version))?;
+            CRATES.iter().try_for_each(|tool| tool.install().map(drop))?;
         }
         options.trees.iter().try_for_each(|tree| tree.gather(options.scale))
     };

@@ -7,9 +7,10 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use xtask::command::{find, program};
+use xtask::packages::Crate;
 
 /// The fclones release to install.
-pub(super) const FCLONES: &str = "0.35.0";
+pub(super) const FCLONES: Crate = Crate { name: "fclones", version: "0.35.0", debug: false };
 
 /// The variable with the path of another duperemove, which is measured next to the packaged one.
 const DUPEREMOVE: &str = "PLEACH_BENCH_DUPEREMOVE";
@@ -85,7 +86,7 @@ impl Tool {
             Tool::Pleach | Tool::PleachWhole => Some(pleach()),
             Tool::BareCalls => own(),
             Tool::Jdupes => find("jdupes"),
-            Tool::Fclones => installed("fclones"),
+            Tool::Fclones => installed(&FCLONES),
             Tool::Rmlint => find("rmlint"),
             Tool::Duperemove | Tool::DuperemoveSmall => find("duperemove"),
             Tool::DuperemoveOther => env::var_os(DUPEREMOVE).map(PathBuf::from),

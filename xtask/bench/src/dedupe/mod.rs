@@ -64,7 +64,7 @@ pub(crate) fn run(options: &Options, save: bool) -> Result<ExitCode> {
     let gather = || {
         if options.install {
             packages::install(packages::DEDUPERS)?;
-            packages::install_crate("fclones", FCLONES)?;
+            FCLONES.install()?;
         }
         options.trees.iter().try_for_each(|tree| tree.gather())
     };
