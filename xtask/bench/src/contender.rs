@@ -3,6 +3,7 @@
 //! `runner` has the contenders take turns, `measure` times one run.
 
 use crate::stage::Stage;
+use crate::tools::own;
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -36,9 +37,10 @@ pub(crate) trait Contender {
     /// The program that it needs, if that program is installed.
     fn program(&self) -> Option<PathBuf>;
 
-    /// The program's version, as the program prints it.
+    /// The program's version, as the program prints it. Empty for the floors in this program.
     fn version(&self) -> String {
-        self.program().map(|program| first_line(&program, "--version")).unwrap_or_default()
+        let other = self.program().filter(|program| own().as_ref() != Some(program));
+        other.map(|program| first_line(&program, "--version")).unwrap_or_default()
     }
 
     /// Prepares a run. The caches are set afterwards.

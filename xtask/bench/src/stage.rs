@@ -158,6 +158,12 @@ impl Stage {
         self.source.mounted_mut().remount()
     }
 
+    /// Remounts the filesystem that is written to. Returns only when removed files are gone: XFS frees their extents in
+    /// the background, also after a sync.
+    pub(crate) fn settle(&mut self) -> Result<()> {
+        self.destination.as_mut().unwrap_or(&mut self.source).mounted_mut().remount()
+    }
+
     /// Keeps a copy of the source's image for [`Stage::restore`].
     pub(crate) fn keep(&mut self) -> Result<()> {
         self.source.check()?;
