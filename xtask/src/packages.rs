@@ -1,4 +1,4 @@
-//! The system tools that chores call, and the Debian packages that contain them.
+//! The tools that chores call: Debian packages, and programs from crates.io.
 
 use crate::command::{self, find, program, run};
 use crate::namespace::is_root;
@@ -112,7 +112,9 @@ impl Crate {
             println!("installing {name} {version}");
             let mut install = command::cargo();
             install.env("CARGO_PROFILE_DEV_DEBUG", "0");
-            install.args(["install", "--quiet", "--locked", "--version", version]).args(debug.then_some("--debug"));
+            install
+                .args(["install", "--quiet", "--locked", "--force", "--version", version])
+                .args(debug.then_some("--debug"));
             command::output(install.arg("--root").arg(self.dir()).arg(name))?;
         }
         Ok(path)

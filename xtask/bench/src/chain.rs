@@ -13,12 +13,11 @@ use crate::nights::{From, ensure_equal, latest, latest_tree, make, snapshot};
 use crate::record::{About, finish};
 use crate::runner::{self, Plan};
 use crate::session::{self, Rounds, ensure_usual};
-use crate::stage::{Cache, Stage};
+use crate::stage::{Cache, Stage, remove_all};
 use crate::tools::pleach;
 use anyhow::Result;
 use clap::Args;
 use std::cell::Cell;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use xtask::command::{find, output, program};
@@ -177,20 +176,12 @@ impl Contender for Way<'_> {
     }
 
     fn check(&self, stage: &mut Stage, said: &str) -> Result<Figures> {
-        match self.job {
-            Job::Snapshot => {
-                ensure_equal(stage)?;
-                return Ok(Figures::from([("data_bytes", summary(said, "read_bytes")?)]));
-            }
-            Job::Writes if self.kind == Kind::Btrfs => {
-                output(program("btrfs").args(["subvolume", "delete", "--commit-after"]).arg(stage.fresh()))?;
-                output(program("btrfs").args(["subvolume", "sync"]).arg(stage.written()))?;
-            }
-            Job::Writes => fs::remove_dir_all(stage.fresh())?,
-            Job::Clone => fs::remove_file(stage.fresh())?,
-            Job::Delete => {}
+        if self.job == Job::Snapshot {
+            ensure_equal(stage)?;
+            return Ok(Figures::from([("data_bytes", summary(said, "read_bytes")?)]));
         }
         // Nothing of it may be left to do while the next contender runs.
+        remove_all(stage.written(), &[stage.fresh()])?;
         stage.settle()?;
         Ok(Figures::new())
     }

@@ -1,8 +1,8 @@
 //! Check `deny`: licenses, duplicate versions and sources of the crates we depend on, by cargo-deny and
 //! `.cargo/deny.toml`.
 //!
-//! cargo-deny is installed when it is missing. Its checks are the ones that need no network;
-//! advisories are not among them.
+//! cargo-deny is installed when it is missing. Its checks are the ones that need no network; advisories are not among
+//! them.
 
 use super::files::Files;
 use super::finding::Finding;
@@ -13,7 +13,7 @@ use serde_json::Value;
 
 const CONFIG: &str = ".cargo/deny.toml";
 const LOCK: &str = "Cargo.lock";
-// Unoptimized, it takes two minutes to build instead of many, and a second to run.
+/// Unoptimized, it takes two minutes to build instead of many, and a second to run.
 const TOOL: Crate = Crate { name: "cargo-deny", version: "0.20.2", debug: true };
 
 /// Runs cargo-deny.
