@@ -170,10 +170,12 @@ on_filesystems! {
         write(there.join("file"), &bytes(1, 128 * KIB));
         let both = du(&[&here, &there]);
         let apart = [du(&[&here]), du(&[&there])];
-        for field in ["set_apparent_bytes", "set_disk_bytes", "set_exclusive_bytes", "set_freed_bytes", "set_files"] {
+        for field in ["set_apparent_bytes", "set_disk_bytes", "set_exclusive_bytes", "set_files"] {
             let sum: u64 = apart.iter().map(|one| number(&one.summary, field)).sum();
             assert_eq!(number(&both.summary, field), sum, "{field}");
         }
+        let sum: u64 = apart.iter().map(|one| freed_data(&one.summary)).sum();
+        assert_eq!(freed_data(&both.summary), sum);
         assert_settled(fs, &both.summary);
     }
 
