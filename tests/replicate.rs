@@ -14,6 +14,7 @@ mod unreached;
 mod wire;
 
 use crate::harness::json_lines::Line;
+use crate::harness::mounted::Mounted;
 use crate::harness::own::Own;
 use crate::harness::*;
 use crate::on_filesystems;
@@ -118,6 +119,27 @@ on_filesystems! {
         // Btrfs may show the rest of a divided extent as moved.
         assert!((4096..=2 * 4096).contains(&sent.sent_bytes), "{sent:?}");
         assert!(sent.stream_bytes < sent.sent_bytes + 2000, "{sent:?}");
+        assert_replica(&repo, &to);
+    }
+
+    fn a_directory_may_become_a_mount_point_and_a_plain_one_again(fs: &Filesystem) {
+        let (source, repo, to, other) = (fs.dir("source"), fs.join("repo"), fs.join("to"), fs.elsewhere());
+        for dir in ["a", "b", "c"] {
+            write(fs.dir(Path::new("source").join(dir)).join("file"), &bytes(1, 9000));
+        }
+        fs::hard_link(source.join("b/file"), source.join("c/of b")).unwrap();
+        write(other.join("file"), &bytes(2, 9000));
+        take("one", &source, &repo);
+        replicate(&repo, &to);
+        let mounted = Mounted::bind(other.path(), &source.join("a"));
+        // The first name of this inode stays as it is.
+        fs::rename(source.join("c"), source.join("d")).unwrap();
+        take("two", &source, &repo);
+        assert_eq!(replicate(&repo, &to).snapshots, 1);
+        drop(mounted);
+        fs::rename(source.join("d"), source.join("c")).unwrap();
+        take("three", &source, &repo);
+        assert_eq!(replicate(&repo, &to).snapshots, 1);
         assert_replica(&repo, &to);
     }
 

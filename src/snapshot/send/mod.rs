@@ -145,19 +145,12 @@ impl<W: Write> Sender<'_, W> {
         self.digest.add(&new)?;
         let files = u64::from(matches!(new, Item::Entry(_)));
         self.monitor.advance(Amount { files, bytes: 0 });
-        if let Some(old) = &old {
-            if meta(old).dev != meta(&new).dev && self.devices.of(meta(old).dev) != meta(&new).dev {
-                let (old, new) = (meta(old).dev, meta(&new).dev);
-                self.end_run()?;
-                self.devices.note(old, new);
-                self.queue.push(Pending::Op(Op::Device { old, new }))?;
+        if let Some(old) = old.as_ref().filter(|old| is_same(old, &new)) {
+            self.device(meta(old).dev, meta(&new).dev)?;
+            if let Item::Entry(entry) = &new {
+                self.first_path(entry, directory)?;
             }
-            if is_same(old, &new) {
-                if let Item::Entry(entry) = &new {
-                    self.first_path(entry, directory)?;
-                }
-                return if is_known { Ok(()) } else { self.same(meta(&new).recheck) };
-            }
+            return if is_known { Ok(()) } else { self.same(meta(&new).recheck) };
         }
         if is_known {
             return self.known(new, old.as_ref(), directory, at);
@@ -271,6 +264,17 @@ impl<W: Write> Sender<'_, W> {
         openat::open_dir(self.new, path)
             .and_then(metadata::xattrs)
             .map_err(|errno| load::cannot("read the attributes of", path, errno))
+    }
+
+    /// Has the receiver turn the device number `old` of a record of the base into `new`. The pairs can change on the
+    /// way: a directory that became a mount point has another number, and what surrounds it keeps the old one.
+    fn device(&mut self, old: u64, new: u64) -> Result<()> {
+        if self.devices.of(old) == new {
+            return Ok(());
+        }
+        self.end_run()?;
+        self.devices.note(old, new);
+        self.queue.push(Pending::Op(Op::Device { old, new }))
     }
 
     fn same(&mut self, recheck: bool) -> Result<()> {
