@@ -39,6 +39,7 @@ mod limits;
 mod list;
 mod log;
 mod lost_writes;
+mod man;
 mod meanwhile;
 mod metadata;
 mod narrow;

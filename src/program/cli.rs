@@ -23,6 +23,7 @@ mod restore;
 mod run;
 mod snapshot;
 mod tag;
+mod texts;
 mod usage_error;
 mod values;
 mod verify;
@@ -52,6 +53,7 @@ pub(crate) use restore::{Overwrite, Restore};
 pub(crate) use run::{InitProfile, Run};
 pub(crate) use snapshot::{Excludes, Hash, Snapshot, Unchanged};
 pub(crate) use tag::{Pin, Tag};
+pub(crate) use texts::{Completions, Man};
 pub(crate) use verify::Verify;
 
 use crate::program::output::terminal::Usage;
@@ -238,14 +240,11 @@ pub(crate) enum Command {
     #[command(after_help = help::MORE, after_long_help = help::long(du::EXAMPLES))]
     Du(Du),
     /// Print the completion script of a shell
-    #[command(after_help = help::COMPLETIONS_EXAMPLES)]
+    #[command(after_help = help::MORE, after_long_help = help::long(texts::COMPLETIONS_EXAMPLES))]
     Completions(Completions),
-}
-
-#[derive(Args, Debug)]
-pub(crate) struct Completions {
-    /// The shell
-    pub(crate) shell: clap_complete::Shell,
+    /// Write the man pages into a directory
+    #[command(after_help = help::MORE, after_long_help = help::long(texts::MAN_EXAMPLES))]
+    Man(Man),
 }
 
 /// Parses the command line and settles which path is the repository.
@@ -367,7 +366,8 @@ fn settle(args: &[OsString]) -> Result<Cli, clap::Error> {
         | Command::Put(_)
         | Command::Dedupe(_)
         | Command::Probe(_)
-        | Command::Completions(_) => {}
+        | Command::Completions(_)
+        | Command::Man(_) => {}
     }
     Ok(cli)
 }

@@ -45,6 +45,7 @@ pub const TESTING: Tools = &[
     ("ionice", "util-linux"),
     ("flock", "util-linux"),
     ("pkill", "procps"),
+    ("groff", "groff-base"),
     ("zsh", "zsh"),
     ("fish", "fish"),
     ("chromium", "chromium"),

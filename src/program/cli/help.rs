@@ -41,14 +41,8 @@ Examples:
 
 'pleach COMMAND --help' shows the options and more examples of a command.";
 
-pub(super) const COMPLETIONS_EXAMPLES: &str = "\
-Examples:
-  pleach completions bash > ~/.local/share/bash-completion/completions/pleach
-  pleach completions zsh > ~/.zfunc/_pleach
-  pleach completions fish > ~/.config/fish/completions/pleach.fish";
-
-/// How wide an example may be.
-const WIDTH: usize = 80;
+/// How wide an example may be. A man page indents it further.
+const WIDTH: usize = 75;
 /// Before a comment on a line of its own.
 const COMMENT: &str = "      ";
 
@@ -114,7 +108,9 @@ fn example(line: &str, lines: &mut Vec<String>) {
         Some(at) => lines.extend([format!("{} \\", &command[..at]), format!("      {}", command[at..].trim_start())]),
         None => lines.push(command.to_string()),
     }
-    lines.extend(comment.map(|comment| format!("      {comment}")));
+    if let Some(comment) = comment {
+        example(&format!("{COMMENT}{comment}"), lines);
+    }
 }
 
 #[cfg(test)]

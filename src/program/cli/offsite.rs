@@ -1,5 +1,6 @@
 //! The arguments of `pleach offsite` and of its verbs.
 
+use super::help;
 use super::prune::KeepRules;
 use super::repo_first::{is_path, with_repo_before_ids};
 use super::values;
@@ -36,6 +37,33 @@ Environment, or lines NAME=VALUE of the credentials file:
   RESTIC_REST_USERNAME, RESTIC_REST_PASSWORD
 A secret is never an argument. A file with secrets must have mode 0600: docs/guide/offsite.md.";
 
+const INIT_EXAMPLES: &str = "\
+Examples:
+  pleach offsite init --to sftp:ann@nas:/srv/restic
+  pleach offsite init --to s3:s3.amazonaws.com/bucket --password-file ~/key";
+
+const PUSH_EXAMPLES: &str = "\
+Examples:
+  pleach offsite push --to sftp:ann@nas:/srv/restic /backup
+  pleach offsite push --to sftp:ann@nas:/srv/restic --last 1 /backup";
+
+const LIST_EXAMPLES: &str = "\
+Examples:
+  pleach offsite list --to rest:https://nas:8000/web";
+
+const RESTORE_EXAMPLES: &str = "\
+Examples:
+  pleach offsite restore --to b2:bucket:web latest /home/ann --target /tmp/ann";
+
+const CHECK_EXAMPLES: &str = "\
+Examples:
+  pleach offsite check --to sftp:ann@nas:/srv/restic
+  pleach offsite check --to sftp:ann@nas:/srv/restic --read-data=5%";
+
+const PRUNE_EXAMPLES: &str = "\
+Examples:
+  pleach offsite prune --to sftp:ann@nas:/srv/restic --keep-daily 7 --keep-monthly 12";
+
 #[derive(Args, Debug)]
 #[command(subcommand_value_name = "VERB", subcommand_help_heading = "Verbs")]
 pub(crate) struct Offsite {
@@ -46,18 +74,24 @@ pub(crate) struct Offsite {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
     /// Make the store
+    #[command(after_help = help::MORE, after_long_help = help::long(INIT_EXAMPLES))]
     Init(Init),
     /// Send the snapshots of a repository that the store lacks
+    #[command(after_help = help::MORE, after_long_help = help::long(PUSH_EXAMPLES))]
     #[command(override_usage = "pleach offsite push [OPTIONS] --to <URL> REPO [ID]...")]
     Push(Push),
     /// List the snapshots in the store
+    #[command(after_help = help::MORE, after_long_help = help::long(LIST_EXAMPLES))]
     List(List),
     /// Restore a snapshot from the store, or parts of it, below a directory
+    #[command(after_help = help::MORE, after_long_help = help::long(RESTORE_EXAMPLES))]
     #[command(override_usage = "pleach offsite restore [OPTIONS] --to <URL> --target <DIR> [ID] [PATH]...")]
     Restore(Restore),
     /// Check the store
+    #[command(after_help = help::MORE, after_long_help = help::long(CHECK_EXAMPLES))]
     Check(Check),
     /// Remove the snapshots that no rule keeps, and the data that only they used
+    #[command(after_help = help::MORE, after_long_help = help::long(PRUNE_EXAMPLES))]
     Prune(Prune),
 }
 

@@ -14,6 +14,7 @@ mod id;
 mod init_profile;
 mod list;
 mod log;
+mod man;
 #[cfg(feature = "offsite")]
 mod offsite;
 mod outcome;
@@ -74,6 +75,7 @@ pub(crate) fn run(cli: Cli, cancel: Arc<AtomicBool>) -> ExitStatus {
         Command::Probe(args) => probe::run(args, &output),
         Command::Du(args) => du::run(args, &cli.globals, &output),
         Command::Completions(args) => completions::run(args, &output),
+        Command::Man(args) => man::run(args, &output),
     };
     conclude(result.map_err(|error| after_interruption(error, &cli.command)), &output)
 }

@@ -1,0 +1,110 @@
+//! `pleach man DIR`: a man page for each command, from its definition. clap_mangen renders names, usage and options. The
+//! texts at the end of the long help become the description and further sections.
+
+use crate::error::{Error, Result};
+use crate::program::cli::{self, Cli};
+use crate::program::exit_status::ExitStatus;
+use crate::program::output::Output;
+use crate::util::text;
+use clap::{Command, CommandFactory as _};
+use clap_mangen::Man;
+use roff::{Roff, bold, roman};
+use std::fs;
+use std::io;
+
+/// The section of the manual for commands.
+const SECTION: &str = "1";
+
+pub(crate) fn run(args: &cli::Man, output: &Output) -> Result<ExitStatus> {
+    let mut pleach = Cli::command();
+    pleach.build();
+    fs::create_dir_all(&args.dir).map_err(|cause| Error::io("create the directory", &args.dir, cause))?;
+    let mut commands = Vec::new();
+    with_subcommands(&pleach, &mut commands);
+    for command in &commands {
+        let path = args.dir.join(format!("{}.{SECTION}", page_name(command)));
+        let page = page(command).map_err(|cause| Error::io("render", &path, cause))?;
+        fs::write(&path, page).map_err(|cause| Error::io("write", &path, cause))?;
+    }
+    output.info(&format!("wrote {} man pages to {}", commands.len(), text::path(&args.dir)));
+    Ok(ExitStatus::Done)
+}
+
+fn with_subcommands(command: &Command, all: &mut Vec<Command>) {
+    all.push(command.clone());
+    command.get_subcommands().for_each(|below| with_subcommands(below, all));
+}
+
+fn page_name(command: &Command) -> String {
+    command.get_display_name().unwrap_or_else(|| command.get_name()).to_string()
+}
+
+fn page(command: &Command) -> io::Result<Vec<u8>> {
+    let mut command = command.clone();
+    let usage = command.render_usage().to_string();
+    let usage = usage.trim_start_matches("Usage: ").to_string();
+    let notes = command.get_after_long_help().map(ToString::to_string).unwrap_or_default();
+    let (described, sections): (Vec<_>, Vec<_>) =
+        notes.split("\n\n").map(Block::new).partition(|block| block.heading.is_none());
+    let man = Man::new(command.clone().override_usage(usage));
+    let title = page_name(&command).to_uppercase();
+    let version = env!("CARGO_PKG_VERSION");
+    // roff does not quote the empty date, so the version would be the date.
+    let mut page = format!(".TH {title} {SECTION} \"\" \"pleach {version}\" \"pleach manual\"\n").into_bytes();
+    man.render_name_section(&mut page)?;
+    man.render_synopsis_section(&mut page)?;
+    man.render_description_section(&mut page)?;
+    let mut roff = Roff::new();
+    described.iter().for_each(|block| block.render(&mut roff));
+    roff.to_writer(&mut page)?;
+    man.render_options_section(&mut page)?;
+    if command.has_subcommands() {
+        man.render_subcommands_section(&mut page)?;
+    }
+    let mut roff = Roff::new();
+    sections.iter().for_each(|block| block.render(&mut roff));
+    if let Some((above, _)) = page_name(&command).rsplit_once('-') {
+        roff.control("SH", ["SEE ALSO"]);
+        roff.text([bold(above), roman(format!("({SECTION})"))]);
+    }
+    roff.to_writer(&mut page)?;
+    Ok(page)
+}
+
+/// The headings that become sections of a page. A line with a colon elsewhere introduces a table.
+const HEADINGS: [&str; 3] = ["Examples:", "Exit status:", "Environment:"];
+
+/// Lines of a long help without an empty one between them.
+struct Block<'t> {
+    heading: Option<String>,
+    lines: Vec<&'t str>,
+}
+
+impl<'t> Block<'t> {
+    fn new(text: &'t str) -> Block<'t> {
+        let mut lines: Vec<&str> = text.lines().collect();
+        let is_heading = lines.first().is_some_and(|first| HEADINGS.contains(first));
+        let heading = is_heading.then(|| lines.remove(0).trim_end_matches(':').to_uppercase());
+        Block { heading, lines }
+    }
+
+    /// Indented lines stay as they are; the others flow.
+    fn render(&self, roff: &mut Roff) {
+        match &self.heading {
+            Some(heading) => roff.control("SH", [heading.as_str()]),
+            None => roff.control("PP", []),
+        };
+        let mut is_literal = false;
+        for line in &self.lines {
+            let literal = line.strip_prefix("  ");
+            if literal.is_some() != is_literal {
+                is_literal = literal.is_some();
+                roff.control(if is_literal { "EX" } else { "EE" }, []);
+            }
+            roff.text([roman(literal.unwrap_or(line))]);
+        }
+        if is_literal {
+            roff.control("EE", []);
+        }
+    }
+}
