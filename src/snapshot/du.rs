@@ -95,6 +95,7 @@ pub fn du(repo: &Path, ids: &[&str], options: &Options, monitor: &dyn Monitor) -
     if ids.is_empty() {
         let listing = repository.listing()?;
         listing.problems.iter().for_each(|problem| monitor.problem(problem));
+        repository.report_strays(monitor)?;
         stats.errors += listing.problems.len() as u64;
         names.extend(listing.snapshots.into_iter().map(|info| info.name));
     }

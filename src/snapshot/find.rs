@@ -93,6 +93,7 @@ pub fn find(
     let repository = Repository::open(repo)?;
     let listing = repository.listing()?;
     listing.problems.iter().for_each(|problem| monitor.problem(problem));
+    repository.report_strays(monitor)?;
     let mut stats = Stats { errors: listing.problems.len() as u64, ..Stats::default() };
     let expected = listing.snapshots.iter().fold(0, |sum: u64, info| sum.saturating_add(info.totals.entries()));
     monitor.phase("searching", Some(Amount { files: expected, bytes: 0 }));

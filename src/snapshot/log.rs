@@ -102,6 +102,7 @@ pub fn log(repo: &Path, path: &Path, _: &Options, monitor: &dyn Monitor) -> Resu
     let repository = Repository::open(repo)?;
     let listing = repository.listing()?;
     listing.problems.iter().for_each(|problem| monitor.problem(problem));
+    repository.report_strays(monitor)?;
     let mut stats = Stats { errors: listing.problems.len() as u64, ..Stats::default() };
     let shown = absolute(&wanted);
     let searched: Vec<SnapshotInfo> = listing.snapshots.into_iter().filter(|info| info.may_have(&shown)).collect();
