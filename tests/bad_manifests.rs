@@ -128,6 +128,40 @@ on_filesystems! {
         }
     }
 
+    [xfs] fn latest_stands_for_no_older_snapshot_if_the_newest_is_lost(fs: &Filesystem) {
+        let source = fs.dir("source");
+        tree::plain(&source);
+        let file = source.join("file");
+        let lost: [(&str, fn(&Path)); 2] = [
+            ("without-manifest", |repo| fs::remove_file(manifest(repo, "two")).unwrap()),
+            ("no-tree", |repo| {
+                fs::rename(repo.join("two"), repo.join("away")).unwrap();
+                std::os::unix::fs::symlink("away", repo.join("two")).unwrap();
+            }),
+        ];
+        for (name, damage) in lost {
+            let repo = fs.join(name);
+            for (name, content) in [("one", "old"), ("two", "new")] {
+                write(&file, content.as_bytes());
+                run_snapshot(name, &source, &repo).expect(0);
+            }
+            damage(&repo);
+            let latest = OsStr::new("latest");
+            let args = |command: &'static str| [OsStr::new(command), repo.as_os_str(), latest, file.as_os_str()];
+            let cat = pleach(args("cat")).expect(1).saying("two");
+            assert_eq!(cat.stdout, "");
+            let target = fs.join("target");
+            let restore = args("restore").into_iter().chain(["--target".as_ref(), target.as_os_str()]);
+            pleach(restore).expect(1).saying("two");
+            assert!(!target.join(file.strip_prefix("/").unwrap()).exists());
+            for command in ["find", "log"] {
+                let pattern = if command == "find" { OsStr::new("*file") } else { file.as_os_str() };
+                pleach([command.as_ref(), repo.as_os_str(), pattern]).saying("two");
+            }
+            pleach(["du".as_ref(), "--snapshots".as_ref(), repo.as_os_str()]);
+        }
+    }
+
     [xfs] fn a_dry_run_beside_a_damaged_manifest_plans_a_full_snapshot_once(fs: &Filesystem) {
         let (source, repo) = (fs.dir("source"), fs.join("repo"));
         tree::plain(&source);

@@ -99,6 +99,13 @@ impl Repository {
         Ok(self.may_have_tree(name) && self.manifests.stat(name)?.is_some())
     }
 
+    /// Whether something has this name and is no snapshot: a tree without a manifest, or something else in the place of
+    /// a tree.
+    fn is_lost(&self, name: &str) -> Result<bool> {
+        // In this order, because a tree goes before its manifest.
+        Ok(check_name(name).is_ok() && !self.has_snapshot(name)? && self.root.stat(name)?.is_some())
+    }
+
     /// A tree that cannot be checked is not hidden: reading it reports the reason.
     fn may_have_tree(&self, name: &str) -> bool {
         check_name(name).is_ok() && self.root.has_dir(name).unwrap_or(true)
@@ -341,6 +348,12 @@ impl Repository {
         let is_sure = newest.is_some() && linked.as_ref().map(|name| name.as_bytes()) == newest;
         if let Some(problem) = listing.problems.pop().filter(|_| !is_sure) {
             return Err(problem.hint("the newest snapshot may be this one: give a name instead of `latest`"));
+        }
+        if let Some(name) = linked.as_ref().and_then(|name| name.to_str().ok()).filter(|_| !is_sure)
+            && self.is_lost(name)?
+        {
+            let hint = "it is no snapshot, and was the newest one: give a name instead of `latest`";
+            return Err(Error::failed("use the latest snapshot").at(self.path().join(name)).hint(hint));
         }
         let found = listing.snapshots.into_iter().rev().find(wanted);
         found.ok_or_else(|| Error::failed("find a snapshot in").at(self.path()).hint("it has none"))
