@@ -128,16 +128,17 @@ on_filesystems! {
         }
     }
 
-    [xfs] fn latest_stands_for_no_older_snapshot_if_the_newest_is_lost(fs: &Filesystem) {
+    [xfs] fn latest_stands_for_no_older_snapshot_if_the_newest_is_damaged(fs: &Filesystem) {
         let source = fs.dir("source");
         tree::plain(&source);
         let file = source.join("file");
-        let lost: [(&str, fn(&Path)); 2] = [
+        let lost: [(&str, fn(&Path)); 3] = [
             ("without-manifest", |repo| fs::remove_file(manifest(repo, "two")).unwrap()),
             ("no-tree", |repo| {
                 fs::rename(repo.join("two"), repo.join("away")).unwrap();
                 std::os::unix::fs::symlink("away", repo.join("two")).unwrap();
             }),
+            ("block", |repo| Damage::Block.inflict(&manifest(repo, "two"))),
         ];
         for (name, damage) in lost {
             let repo = fs.join(name);
@@ -146,13 +147,14 @@ on_filesystems! {
                 run_snapshot(name, &source, &repo).expect(0);
             }
             damage(&repo);
+            let status = if name == "block" { 4 } else { 1 };
             let latest = OsStr::new("latest");
             let args = |command: &'static str| [OsStr::new(command), repo.as_os_str(), latest, file.as_os_str()];
-            let cat = pleach(args("cat")).expect(1).saying("two");
+            let cat = pleach(args("cat")).expect(status).saying("two");
             assert_eq!(cat.stdout, "");
             let target = fs.join("target");
             let restore = args("restore").into_iter().chain(["--target".as_ref(), target.as_os_str()]);
-            pleach(restore).expect(1).saying("two");
+            pleach(restore).expect(status).saying("two");
             assert!(!target.join(file.strip_prefix("/").unwrap()).exists());
             for command in ["find", "log"] {
                 let pattern = if command == "find" { OsStr::new("*file") } else { file.as_os_str() };

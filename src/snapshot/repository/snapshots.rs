@@ -281,23 +281,33 @@ impl Repository {
             return self.resolve(id);
         }
         let newest = self.resolve(id)?;
-        if self.has_all(&newest, paths) {
+        // If it cannot be read, it may have them, and the command reports the reason.
+        if self.has_all(&newest, paths).unwrap_or(true) {
             return Ok(newest);
         }
-        let older = self.listing()?.snapshots.into_iter().rev().find(|info| self.has_all(info, paths));
-        // If no snapshot has them, the error of the newest snapshot names the missing path.
-        let Some(found) = older else { return Ok(newest) };
-        monitor.event(Event::OlderSnapshot { newest: &newest.name, used: &found.name, paths });
-        Ok(found)
+        for found in self.listing()?.snapshots.into_iter().rev() {
+            match self.has_all(&found, paths) {
+                Ok(true) => {
+                    monitor.event(Event::OlderSnapshot { newest: &newest.name, used: &found.name, paths });
+                    return Ok(found);
+                }
+                Ok(false) => {}
+                // It was removed meanwhile.
+                Err(error) if error.is_not_found() => {}
+                Err(error) => return Err(error.hint("it may have the path: give a name instead of `latest`")),
+            }
+        }
+        // The error of the newest snapshot names the missing path.
+        Ok(newest)
     }
 
-    /// Whether a snapshot has all these paths. A snapshot that cannot be read does not.
-    fn has_all(&self, info: &SnapshotInfo, paths: &[PathBuf]) -> bool {
+    /// Whether a snapshot has all these paths.
+    fn has_all(&self, info: &SnapshotInfo, paths: &[PathBuf]) -> Result<bool> {
         if !paths.iter().all(|path| info.may_have(path)) {
-            return false;
+            return Ok(false);
         }
-        let Ok(manifest) = self.manifest(&info.name) else { return false };
-        paths.iter().all(|path| {
+        let manifest = self.manifest(&info.name)?;
+        for path in paths {
             let names: Vec<&[u8]> = path
                 .components()
                 .filter_map(|component| match component {
@@ -309,8 +319,11 @@ impl Repository {
                 let Some((name, above)) = names.split_last() else { return Ok(false) };
                 Ok::<_, Error>(manifest.entry(&above.join(&b'/'), name)?.is_some())
             };
-            manifest.directory(&names.join(&b'/')).is_ok_and(|found| found.is_some()) || is_entry().unwrap_or(false)
-        })
+            if manifest.directory(&names.join(&b'/'))?.is_none() && !is_entry()? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// The newest snapshot that has a path among its sources or in one of them.
