@@ -120,14 +120,14 @@ impl Repository {
         Ok(self.root.dir(name)?.into())
     }
 
-    /// The directory of snapshots in the making.
+    /// The directory of snapshots in the making. Nothing in it must last, so a missing one is made again.
     pub(super) fn partial(&self) -> Result<Dir> {
-        self.control.dir("partial")
+        self.control.make_dir("partial")
     }
 
-    /// The directory of trees that are being deleted.
+    /// The directory of trees that are being deleted. A missing one is made again.
     pub(super) fn trash(&self) -> Result<Dir> {
-        self.control.dir("trash")
+        self.control.make_dir("trash")
     }
 }
 
