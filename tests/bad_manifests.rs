@@ -89,6 +89,9 @@ fn put_forward(repo: &Path, name: &str, seconds: i64) {
     });
 }
 
+/// A name of a repository, and the damage to its newest snapshot, `two`.
+type Lost = (&'static str, fn(&Path));
+
 on_filesystems! {
     fn after_any_damage_to_the_last_manifest_a_full_snapshot_is_made_and_says_why(fs: &Filesystem) {
         let source = fs.dir("source");
@@ -132,7 +135,7 @@ on_filesystems! {
         let source = fs.dir("source");
         tree::plain(&source);
         let file = source.join("file");
-        let lost: [(&str, fn(&Path)); 3] = [
+        let lost: [Lost; 3] = [
             ("without-manifest", |repo| fs::remove_file(manifest(repo, "two")).unwrap()),
             ("no-tree", |repo| {
                 fs::rename(repo.join("two"), repo.join("away")).unwrap();

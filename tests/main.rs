@@ -10,6 +10,7 @@ mod changed;
 mod cli;
 mod completions;
 mod copy;
+mod damage;
 mod dedupe;
 mod dedupe_accounting;
 mod dedupe_cache;
