@@ -21,6 +21,8 @@ use std::os::fd::AsFd;
 
 /// The name of a directory that is moved as a test: it shows whether trees can be moved. No snapshot's name begins so.
 const TRIAL: &str = ".pleach-trial";
+/// The name of the link `latest` in `.pleach`, before it is moved to its place.
+const NEW_LINK: &str = "latest.new";
 
 /// Publishes a staged snapshot, complete and on the disk. Then moves `latest` to it.
 ///
@@ -43,6 +45,8 @@ pub(crate) fn publish(repository: &Repository, staging: Staging) -> Result<()> {
     }
     synced?;
     let subvolume = if staging.is_subvolume { subvolume::subvolume_at(&staging.tree) } else { None };
+    // Before the tree becomes a snapshot, since making the link takes space that may be missing.
+    let is_linked = make_link(repository, name)?;
     // The manifest is first: alone it is a leftover, which the next run recognises and clears. The tree makes it a
     // snapshot.
     fs::renameat(&staging.dir, "manifest", &repository.manifests, name).map_err(failed)?;
@@ -56,7 +60,8 @@ pub(crate) fn publish(repository: &Repository, staging: Staging) -> Result<()> {
         Some(before) => subvolume::seal(repository, name, staging.tree.as_fd(), &before, &manifest)?,
         None => repository.root.sync()?,
     }
-    point_latest_to(repository, name)?;
+    move_link(repository, is_linked)
+        .map_err(|error| error.hint(format!("the snapshot {name} is complete; the next one moves the link")))?;
     let area = staging.area.of(repository)?;
     for note in [FINISHED, JOURNAL, POSITION] {
         let _ = staging.dir.unlink(note);
@@ -81,13 +86,26 @@ pub(super) fn complete(repository: &Repository, partial: &Dir, name: &[u8]) -> R
 
 /// Moves the link `latest`, also after a removal. The link is on the disk when this returns.
 pub(super) fn point_latest_to(repository: &Repository, name: &str) -> Result<()> {
-    let failed = |errno| Error::io("move the link", repository.root.join(LATEST), errno);
-    clear_entry(repository, &repository.control, b"latest.new", &FreshNames::new())?;
-    match fs::symlinkat(name, &repository.control, "latest.new") {
-        Ok(()) => fs::renameat(&repository.control, "latest.new", &repository.root, LATEST).map_err(failed)?,
-        // This filesystem has no symbolic links. The ID `latest` does not need the link.
-        Err(Errno::PERM | Errno::OPNOTSUPP | Errno::NOSYS) => {}
-        Err(errno) => return Err(failed(errno)),
+    let is_linked = make_link(repository, name)?;
+    move_link(repository, is_linked)
+}
+
+/// Makes the link that will be `latest`. Returns false on a filesystem without symbolic links: the ID `latest` does not
+/// need the link.
+fn make_link(repository: &Repository, name: &str) -> Result<bool> {
+    clear_entry(repository, &repository.control, NEW_LINK.as_bytes(), &FreshNames::new())?;
+    match fs::symlinkat(name, &repository.control, NEW_LINK) {
+        Ok(()) => Ok(true),
+        Err(Errno::PERM | Errno::OPNOTSUPP | Errno::NOSYS) => Ok(false),
+        Err(errno) => Err(Error::io("make the link", repository.root.join(LATEST), errno)),
+    }
+}
+
+/// Moves the link that was made to its place.
+fn move_link(repository: &Repository, is_linked: bool) -> Result<()> {
+    if is_linked {
+        fs::renameat(&repository.control, NEW_LINK, &repository.root, LATEST)
+            .map_err(|errno| Error::io("move the link", repository.root.join(LATEST), errno))?;
     }
     repository.root.sync()
 }
