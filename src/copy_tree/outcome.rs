@@ -6,6 +6,7 @@
 
 use super::context::Context;
 use crate::error::Error;
+use crate::fs::open_files::is_exhausted;
 use crate::tree::walk::{Directory, absolute};
 use crate::tree::writer::{Failure, Target as _};
 use rustix::io::Errno;
@@ -14,6 +15,7 @@ use rustix::io::Errno;
 pub(super) fn source(path: &[u8], action: &str, errno: Errno) -> Failure {
     match errno {
         Errno::CANCELED => Failure::Fatal(Error::interrupted()),
+        _ if is_exhausted(errno) => Failure::Fatal(Error::io(action, absolute(path), errno)),
         _ => Failure::Entry(Error::io(action, absolute(path), errno)),
     }
 }

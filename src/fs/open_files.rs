@@ -2,8 +2,15 @@
 //!
 //! Each caller bounds itself. Nobody counts the open files of all.
 
+use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 use std::ops::RangeInclusive;
+
+/// Whether an error means that this process or the system can open nothing more at the moment. Every further entry
+/// would fail too, so a run that went on would leave most of them out.
+pub(crate) fn is_exhausted(errno: Errno) -> bool {
+    matches!(errno, Errno::MFILE | Errno::NFILE | Errno::NOMEM)
+}
 
 /// A part of the limit on open files (`RLIMIT_NOFILE`): the limit divided by `divisor`, within `bounds`.
 ///
@@ -13,6 +20,7 @@ use std::ops::RangeInclusive;
 /// |---|---|---|
 /// | 4 | `snapshot::find`, which runs alone | manifests |
 /// | 4 | `tree::deletion` | the directories in which subdirectories wait |
+/// | 4 | `snapshot::send` | the entries that are read together |
 /// | 4 | `copy_tree` | the small files of all threads: two descriptors each |
 /// | 8 | `tree::writer::AfterSync` | jobs that wait for a sync, and as many in the current round: one or two each |
 /// | 8, 8, 16 | `snapshot::verify`, which runs alone | the directories of a batch, of all snapshots, on the way |

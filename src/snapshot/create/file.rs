@@ -26,6 +26,7 @@ use super::unchanged_link;
 use crate::content::copy::{self, CopyError};
 use crate::error::{Error, Result};
 use crate::fs::metadata;
+use crate::fs::open_files::is_exhausted;
 use crate::fs::openat;
 use crate::fs::status::Status;
 use crate::monitor::Change;
@@ -238,7 +239,13 @@ fn open_source(
             let error = Error::failed("add").at(target.path(found));
             context.problem(&error.hint("it became something else while its directory was read; run again"), part);
         }
-        Err(errno) => context.problem(&Error::io("open", target.path(found), errno), part),
+        Err(errno) => {
+            let error = Error::io("open", target.path(found), errno);
+            if is_exhausted(errno) {
+                return Err(error);
+            }
+            context.problem(&error, part);
+        }
     }
     Ok(None)
 }

@@ -7,6 +7,7 @@ use super::places::Places;
 use super::starts::{Directories, Starts};
 use crate::error::{Error, Result};
 use crate::extents::address_space::AddressSpace;
+use crate::fs::open_files;
 use crate::monitor::Monitor;
 use crate::snapshot::manifest::Entry;
 use crate::snapshot::stream::{Content, Op, Output, Place, Side};
@@ -15,7 +16,7 @@ use rayon::prelude::*;
 use std::io::Write;
 use std::os::fd::BorrowedFd;
 
-/// How many entries are read together.
+/// The most entries that are read together. Each may have a file open until it is sent.
 const TOGETHER: usize = 256;
 
 /// The work of sending a snapshot.
@@ -60,6 +61,8 @@ pub(super) struct Queue<'a, W> {
     pool: rayon::ThreadPool,
     places: Places,
     pending: Vec<Pending>,
+    /// How many entries are read together.
+    together: usize,
     /// How much of the first file's content the receiver has already.
     begun: u64,
     work: Work,
@@ -85,6 +88,7 @@ impl<'a, W: Write> Queue<'a, W> {
             pool: pool.map_err(|_| Error::failed("start the threads that read"))?,
             places: Places::new(space),
             pending: Vec::new(),
+            together: open_files::part(4, 1..=TOGETHER),
             begun,
             work: Work::default(),
             monitor,
@@ -94,7 +98,7 @@ impl<'a, W: Write> Queue<'a, W> {
     /// Adds an operation.
     pub(super) fn push(&mut self, pending: Pending) -> Result<()> {
         self.pending.push(pending);
-        if self.pending.len() >= TOGETHER { self.send() } else { Ok(()) }
+        if self.pending.len() >= self.together { self.send() } else { Ok(()) }
     }
 
     /// Sends what still waits.

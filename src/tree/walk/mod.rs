@@ -19,11 +19,13 @@ pub(crate) use stand_ins::StandIns;
 pub(crate) use visitor::Visitor;
 
 use crate::error::{Error, Result};
+use crate::fs::open_files::is_exhausted;
 use crate::fs::status::Status;
 use crate::util::mutex::{self, lock};
 use directory::{Way, open_below, open_top};
 use frontier::{Frontier, Task};
 pub(crate) use path_node::PathNode;
+use rustix::io::Errno;
 use sources::Node;
 use std::ffi::OsStr;
 use std::ops::ControlFlow;
@@ -159,6 +161,10 @@ impl<V: Visitor, S: FnMut(V::Output) -> Result<()> + Send> Walk<'_, V, S> {
             }
             Err(errno) => {
                 let error = Error::io("open the directory again", absolute(&path), errno);
+                if is_exhausted(errno) {
+                    self.fail(error);
+                    return None;
+                }
                 let hint = "it was moved while it was read; the rest of it was skipped; run again";
                 self.visitor.incomplete(error.hint(hint));
                 None
@@ -171,10 +177,15 @@ impl<V: Visitor, S: FnMut(V::Output) -> Result<()> + Send> Walk<'_, V, S> {
         while let Some((slot, task)) = self.frontier.next(|closed| self.reopen(closed)) {
             let result = self.run(slot, task).and_then(|output| self.deliver(slot, output));
             if let Err(error) = result {
-                lock(&self.failure).get_or_insert(error);
-                self.frontier.stop();
+                self.fail(error);
             }
         }
+    }
+
+    /// Ends the walk.
+    fn fail(&self, error: Error) {
+        lock(&self.failure).get_or_insert(error);
+        self.frontier.stop();
     }
 
     fn run(&self, slot: frontier::Slot, task: Task<Open<V::Place>>) -> Result<Vec<V::Output>> {
@@ -229,6 +240,9 @@ impl<V: Visitor, S: FnMut(V::Output) -> Result<()> + Send> Walk<'_, V, S> {
             Ok(directory) => directory,
             Err(errno) => {
                 let error = Error::io("open the directory", absolute(&path), errno);
+                if is_exhausted(errno) {
+                    return Err(error);
+                }
                 return Ok(Vec::from_iter(self.visitor.unreadable(above, &path, error)?));
             }
         };
@@ -241,7 +255,11 @@ impl<V: Visitor, S: FnMut(V::Output) -> Result<()> + Send> Walk<'_, V, S> {
             None => self.visitor.list(&directory, &place),
         };
         if let Some(cause) = cut {
+            let is_exhausted = Errno::from_io_error(&cause).is_some_and(is_exhausted);
             let error = Error::io("list the directory", absolute(&path), cause);
+            if is_exhausted {
+                return Err(error);
+            }
             self.visitor.incomplete(error);
         }
         let batches = names.batches();
