@@ -80,6 +80,7 @@ fn of_errno(errno: Errno) -> Skip {
         Errno::XDEV => Skip::OtherFilesystem,
         Errno::OPNOTSUPP | Errno::NOTTY | Errno::NOSYS => Skip::Unsupported,
         Errno::IO => Skip::Unreadable,
+        Errno::NOSPC | Errno::DQUOT => Skip::NoSpace,
         _ => Skip::Refused,
     }
 }

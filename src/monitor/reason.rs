@@ -32,6 +32,8 @@ pub enum Skip {
     Unsupported,
     /// Its holes are out of proportion to its data.
     Sparse,
+    /// The filesystem lacks the space to note the sharing.
+    NoSpace,
     /// The kernel refused for another reason.
     Refused,
 }
@@ -54,6 +56,7 @@ impl Skip {
             Skip::OtherFilesystem => "other_filesystem",
             Skip::Unsupported => "unsupported",
             Skip::Sparse => "sparse",
+            Skip::NoSpace => "no_space",
             Skip::Refused => "refused",
         }
     }
@@ -75,6 +78,7 @@ impl Skip {
             Skip::OtherFilesystem => "it is on another filesystem",
             Skip::Unsupported => "its filesystem cannot share extents",
             Skip::Sparse => "it has nearly nothing but holes",
+            Skip::NoSpace => "its filesystem is full: sharing takes some space at first",
             Skip::Refused => "the kernel refused",
         })
     }
@@ -92,6 +96,7 @@ impl Skip {
             | Skip::Sending
             | Skip::OtherFilesystem
             | Skip::Unsupported
+            | Skip::NoSpace
             | Skip::Refused => true,
         }
     }

@@ -78,6 +78,7 @@ pub(super) fn skip(reason: Skip) -> &'static str {
         Skip::OtherFilesystem => "on another filesystem",
         Skip::Unsupported => "on a filesystem that cannot share extents",
         Skip::Sparse => "nearly nothing but holes",
+        Skip::NoSpace => "on a full filesystem",
         Skip::Refused => "refused by the kernel",
     }
 }
