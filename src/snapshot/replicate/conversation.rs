@@ -60,6 +60,11 @@ impl Conversation<'_> {
         replies: R,
     ) -> std::result::Result<Turn, Obstacle> {
         let offered = out.push(&Op::Offer(work.offered.clone())).and_then(|()| out.flush());
+        if let Err(error) = &offered
+            && !has_stopped(error)
+        {
+            return offered.map(|()| Turn::Done).map_err(Obstacle::Connection);
+        }
         // A receiver that does not listen may have said why.
         let replies = match (Input::begin(replies), offered) {
             (Ok(replies), _) => input.insert(replies),
@@ -181,6 +186,7 @@ fn confirmed<R: Read>(
         Err(error) if error.kind() == ErrorKind::Interrupted => return Err(Obstacle::Here(Error::interrupted())),
         // Nothing more will be sent, and the receiver waits for the rest.
         Err(error) if error.code() != "cannot-send" => return Ok(sent),
+        Err(error) if !has_stopped(error) => return sent.map(Ok).map_err(Obstacle::Connection),
         _ => replies.next(),
     };
     match (reply, sent) {
@@ -194,6 +200,12 @@ fn confirmed<R: Read>(
         (Ok(_), Ok(_)) => Err(Obstacle::Connection(damage("the receiver answers twice"))),
         (Err(error), Ok(_)) | (_, Err(error)) => Err(Obstacle::Connection(error)),
     }
+}
+
+/// Whether a failed write means that the receiver listens no more, so that its reply says why. After other errors it
+/// would wait for the rest, and the sender for its reply.
+fn has_stopped(error: &Error) -> bool {
+    error.raw_os_error() == Some(libc::EPIPE)
 }
 
 /// The snapshot that the next one is based on, by number, and how far the receiver has it already.
