@@ -189,7 +189,7 @@ impl Compared<'_> {
         let threads = self.options.threads;
         let threads = threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
         let (walked, merged) = std::thread::scope(|scope| {
-            let walking = scope.spawn(|| {
+            let walking = std::thread::Builder::new().spawn_scoped(scope, || {
                 walk::walk(&sources, &visitor, threads, move |output| {
                     sender.send(output).map_err(|_| Error::interrupted())
                 })
@@ -209,7 +209,11 @@ impl Compared<'_> {
             })();
             // Ends the walk if the merge failed.
             drop(receiver);
-            (walking.join(), merged)
+            let walked = match walking {
+                Ok(walking) => walking.join(),
+                Err(cause) => Ok(Err(Error::failed("start a thread").because(cause))),
+            };
+            (walked, merged)
         });
         let merge = merged?;
         match walked {

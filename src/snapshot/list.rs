@@ -93,15 +93,10 @@ pub fn list(repo: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Sta
     listing.problems.iter().for_each(|problem| monitor.problem(problem));
     repository.report_strays(monitor)?;
     let mut stats = Stats { errors: listing.problems.len() as u64, ..Stats::default() };
-    let pool = match (options.exclusive, options.threads) {
-        (true, Some(threads)) => Some(
-            rayon::ThreadPoolBuilder::new()
-                .num_threads(threads)
-                .build()
-                .map_err(|_| Error::failed("start the threads that measure"))?,
-        ),
-        _ => None,
-    };
+    // 0: one for each processor.
+    let pool = || rayon::ThreadPoolBuilder::new().num_threads(options.threads.unwrap_or(0)).build();
+    let pool = options.exclusive.then(pool).transpose();
+    let pool = pool.map_err(|_| Error::failed("start the threads that measure"))?;
     let mut names: Vec<String> = listing.snapshots.iter().map(|info| info.name.clone()).collect();
     names.extend(listing.unlisted);
     let (mut only_here, has_all_maps) = kept::alone(&repository, &names);

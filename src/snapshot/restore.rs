@@ -154,14 +154,9 @@ pub fn restore(
             walked
         }
     };
-    let result = match options.threads {
-        Some(threads) => rayon::ThreadPoolBuilder::new()
-            .num_threads(threads)
-            .build()
-            .map_err(|_| Error::failed("start the threads that restore"))?
-            .install(run),
-        None => run(),
-    };
+    // 0: one for each processor.
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(options.threads.unwrap_or(0)).build();
+    let result = pool.map_err(|_| Error::failed("start the threads that restore"))?.install(run);
     let result = context.fatal.into_inner().map_or(result, Err);
     stats.add(&lock(&context.late));
     context.done.fill(&mut stats);

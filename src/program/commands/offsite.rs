@@ -14,6 +14,9 @@ pub(crate) fn run(args: &cli::Offsite, globals: &Globals, output: &Output) -> Re
     if let Some(threads) = globals.threads {
         limit_threads(threads);
     }
+    // The library panics if it cannot start them.
+    let pool = rayon::ThreadPoolBuilder::new().build_global();
+    pool.map_err(|_| Error::failed("start the threads that work for the store"))?;
     match &args.verb {
         Verb::Init(args) => init(args, output),
         Verb::Push(args) => push(args, output),

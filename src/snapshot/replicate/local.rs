@@ -27,10 +27,11 @@ pub(super) fn run(
     let _ = rustix::pipe::fcntl_setpipe_size(&out, BUFFER);
     let monitor = Quiet(conversation.monitor);
     std::thread::scope(|scope| {
-        let receiver = scope.spawn(|| {
+        let receiver = std::thread::Builder::new().spawn_scoped(scope, || {
             let options = receive::Options { threads, ..receive::Options::default() };
             receive::serve(to, BufReader::with_capacity(BUFFER, stream), Some(replies), &options, &monitor)
         });
+        let receiver = receiver.map_err(|cause| Error::failed("start a thread").because(cause))?;
         let turn = conversation.run(work, out, answers);
         let received = receiver.join().unwrap_or_else(|_| Err(Error::failed("receive into").at(to.path())));
         match (turn, received) {

@@ -29,7 +29,7 @@ pub(super) fn run(host: &Host, conversation: &Conversation<'_>, work: &mut Work,
     let (first, progress) = (Mutex::new(First::default()), Progress::default());
     let pass_on = |line: &str| monitor.event(Event::OtherHost { host: &host.name, line: ssh::without_mark(line) });
     let (result, ended, mut rest) = std::thread::scope(|scope| {
-        let reader = scope.spawn(|| {
+        let reader = std::thread::Builder::new().spawn_scoped(scope, || {
             stderr::follow(messages, &progress, &pass_on, &|| {
                 if monitor.is_cancelled() {
                     connection.end_soon();
@@ -37,11 +37,18 @@ pub(super) fn run(host: &Host, conversation: &Conversation<'_>, work: &mut Work,
             })
         });
         // Both pipes close here, so the program ends.
-        let result = conversation.run(work, to, Replies::new(BufReader::new(replies), &first));
+        let result = match &reader {
+            Ok(_) => conversation.run(work, to, Replies::new(BufReader::new(replies), &first)),
+            Err(cause) => {
+                drop((to, replies));
+                let cause = std::io::Error::from(cause.kind());
+                Err(Obstacle::Here(Error::failed("start a thread").because(cause)))
+            }
+        };
         progress.is_over.store(true, Ordering::Release);
         let ended = connection.wait();
         progress.has_ended.store(true, Ordering::Release);
-        (result, ended, reader.join().unwrap_or_default())
+        (result, ended, reader.map(|reader| reader.join().unwrap_or_default()).unwrap_or_default())
     });
     let first = std::mem::take(&mut *lock(&first));
     let result = match result {
