@@ -88,8 +88,11 @@ impl Store {
         if let Some(path) = local(&access.url) {
             make_private(path)?;
         }
-        repository.init(&password, &KeyOptions::default(), &ConfigOptions::default()).map_err(fault)?;
-        Ok(())
+        repository.init(&password, &KeyOptions::default(), &ConfigOptions::default()).map(drop).map_err(|error| {
+            // The next attempt needs an empty directory.
+            local(&access.url).into_iter().for_each(clear);
+            fault(error)
+        })
     }
 
     /// The same store once more: one with an index cannot be used for anything else.
@@ -134,6 +137,14 @@ fn make_private(path: &Path) -> Result<()> {
         return Err(failed(cause).hint("choose a new directory").with_code("exists"));
     }
     Ok(())
+}
+
+/// Removes what a failed attempt made in a directory that had been empty.
+fn clear(path: &Path) {
+    for entry in fs::read_dir(path).into_iter().flatten().flatten() {
+        let is_dir = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        let _ = if is_dir { fs::remove_dir_all(entry.path()) } else { fs::remove_file(entry.path()) };
+    }
 }
 
 /// The library does not pass on why the store failed.
