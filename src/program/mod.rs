@@ -61,6 +61,8 @@ fn watch_signals(cancel: &Arc<AtomicBool>) {
             let _ = signal_hook::flag::register(signal, cancel.clone());
         }
     }
+    // A file above the limit of the process (`ulimit -f`): with a handler the write fails, which is reported.
+    let _ = signal_hook::flag::register(libc::SIGXFSZ, Arc::default());
 }
 
 /// The signals that were ignored when this process started, as the kernel's mask (proc_pid_status(5)). None if `/proc`
