@@ -7,24 +7,7 @@ use crate::on_filesystems;
 use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Stdio};
-
-/// `dir` through bindfs, which lacks `RENAME_NOREPLACE`. `None`, and recorded as skipped, without FUSE.
-fn bindfs(fs: &Filesystem, test: &str, dir: &Path) -> Option<Mounted> {
-    if !Path::new("/dev/fuse").exists() {
-        skip(test, "no FUSE");
-        return None;
-    }
-    let at = fs.dir("mounted");
-    // Its server process stays in the background: it must not hold the test's pipes.
-    let mut mount = Command::new("bindfs");
-    // Without caches: an inode has a different number under each name, and one name would show stale times of the
-    // other.
-    mount.args(["-o", "attr_timeout=0,entry_timeout=0"]);
-    let mounted = mount.arg(dir).arg(&at).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
-    assert!(mounted.is_ok_and(|status| status.success()), "bindfs can be mounted");
-    Some(Mounted::fuse(at))
-}
+use std::process::Command;
 
 fn has_noreplace(dir: &Path) -> bool {
     use rustix::fs::{CWD, RenameFlags, renameat_with};
@@ -72,7 +55,7 @@ fn keeps_snapshots(fs: &Filesystem, at: &Path) {
 on_filesystems! {
     [xfs, ext4] fn a_repository_on_bindfs_is_as_good_as_any(fs: &Filesystem) {
         let test = "foreign::a_repository_on_bindfs_is_as_good_as_any";
-        let Some(mounted) = bindfs(fs, test, &fs.dir("below")) else { return };
+        let Some(mounted) = Mounted::bindfs(test, &fs.dir("below"), &fs.dir("mounted")) else { return };
         assert!(!has_noreplace(mounted.path()), "this is what the test is about");
         keeps_snapshots(fs, mounted.path());
     }
@@ -86,7 +69,7 @@ on_filesystems! {
         // The times may come from another machine, as with sshfs.
         let test = "foreign::a_file_behind_fuse_that_changed_today_is_read_again";
         let below = fs.dir("below");
-        let Some(mounted) = bindfs(fs, test, &below) else { return };
+        let Some(mounted) = Mounted::bindfs(test, &below, &fs.dir("mounted")) else { return };
         write(below.join("file"), &bytes(1, 100_000));
         settle();
         let repo = fs.join("repo");
@@ -97,7 +80,7 @@ on_filesystems! {
 
     [xfs] fn a_killed_run_on_bindfs_is_taken_up_by_the_next(fs: &Filesystem) {
         let test = "foreign::a_killed_run_on_bindfs_is_taken_up_by_the_next";
-        let Some(mounted) = bindfs(fs, test, &fs.dir("below")) else { return };
+        let Some(mounted) = Mounted::bindfs(test, &fs.dir("below"), &fs.dir("mounted")) else { return };
         let (source, repo) = (fs.dir("source"), mounted.path().join("repo"));
         tree::plain(&source);
         pleach(snapshot_named("one", &source, &repo)).expect(0);

@@ -3,6 +3,7 @@
 //! `cargo xtask test` makes the filesystems; under a plain `cargo test` these tests are skipped.
 
 mod adopt;
+mod bad_days;
 mod bad_manifests;
 mod bad_sources;
 mod cat;

@@ -69,6 +69,23 @@ impl Mounted {
         Some(Mounted::fuse(at.to_path_buf()))
     }
 
+    /// `dir` through bindfs, which lacks `RENAME_NOREPLACE`. `None`, and recorded as skipped, without FUSE.
+    #[track_caller]
+    pub(crate) fn bindfs(test: &str, dir: &Path, at: &Path) -> Option<Mounted> {
+        if !Path::new("/dev/fuse").exists() {
+            skip(test, "no FUSE");
+            return None;
+        }
+        let mut mount = Command::new("bindfs");
+        // Its server process stays in the background: it must not hold the test's pipes.
+        mount.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        // Without caches: an inode has a different number under each name, and one name would show stale times of the
+        // other.
+        let mounted = mount.args(["-o", "attr_timeout=0,entry_timeout=0"]).arg(dir).arg(at).status();
+        assert!(mounted.is_ok_and(|status| status.success()), "bindfs can be mounted");
+        Some(Mounted::fuse(at.to_path_buf()))
+    }
+
     /// A FUSE filesystem that is mounted already.
     pub(crate) fn fuse(at: PathBuf) -> Mounted {
         *fuse() += 1;

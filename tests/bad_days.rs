@@ -1,0 +1,23 @@
+//! Every command that changes something, on bad days: a full disk, calls that fail in the middle, few descriptors,
+//! little memory, other filesystems. Nothing half-done is reported as done, nothing else is harmed, and the same
+//! command succeeds afterwards.
+
+mod descriptors;
+mod filesystems;
+mod full;
+mod jobs;
+mod latest;
+mod little;
+mod refused_calls;
+mod scene;
+
+use crate::harness::*;
+use std::ffi::OsStr;
+use std::process::{Command, Stdio};
+
+/// Runs pleach behind another program, as `prlimit`.
+fn behind(program: &[&str], args: &[impl AsRef<OsStr>]) -> Run {
+    let mut command = Command::new(program[0]);
+    command.args(&program[1..]).arg(env!("CARGO_BIN_EXE_pleach")).args(args);
+    finish(command.env_remove("PLEACH_REPO").env("RESTIC_PASSWORD", "secret").stdin(Stdio::null()))
+}

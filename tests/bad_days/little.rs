@@ -1,0 +1,51 @@
+//! Little memory, small files only, and threads that cannot be started.
+
+use super::scene::Scene;
+use crate::on_filesystems;
+
+on_filesystems! {
+    [xfs, btrfs] fn with_96_mib_of_memory_each_command_does_everything(fs: &Filesystem) {
+        let other = fs.elsewhere();
+        let scene = Scene::new(&fs.dir("here"), other.path());
+        // The key of a store takes 128 MiB to derive.
+        for job in scene.jobs(fs.reflinks()).filter(|job| !job.name.starts_with("offsite")) {
+            scene.run(job, &["prlimit", "--data=100663296"]).expect(0);
+            scene.assert_done(job, "with 96 MiB");
+        }
+        scene.assert_tidy();
+    }
+
+    [xfs] fn files_above_the_limit_of_the_process_are_reported(fs: &Filesystem) {
+        let other = fs.elsewhere();
+        let scene = Scene::new(&fs.dir("here"), other.path());
+        // A snapshot without the large files is complete in its own way.
+        let names = ["restore from elsewhere", "copy", "put", "replicate"];
+        for job in scene.jobs(true).filter(|job| names.contains(&job.name)) {
+            let run = scene.run(job, &["prlimit", "--fsize=90000"]).saying("file too large");
+            assert!(!scene.is_done(job, &run, "with a limit"), "{} with a limit: {run:?}", job.name);
+            scene.run(job, &[]).expect(0);
+            scene.assert_done(job, "without a limit");
+        }
+        scene.assert_tidy();
+    }
+
+    [xfs] fn a_command_that_cannot_start_its_threads_says_so(fs: &Filesystem) {
+        let other = fs.elsewhere();
+        let scene = Scene::new(&fs.dir("here"), other.path());
+        // The library for stores panics.
+        for job in scene.jobs(fs.reflinks()).filter(|job| !job.name.starts_with("offsite")) {
+            let is_done = [1, 4].into_iter().any(|first| {
+                let inject = format!("inject=clone3,clone:error=EAGAIN:when={first}+");
+                let strace = ["strace", "-f", "--seccomp-bpf", "-qq", "-o", "/dev/null"];
+                let run = scene.run(job, &[&strace[..], &["-e", "trace=clone3,clone", "-e", &inject]].concat());
+                assert!(!run.stderr.contains("a bug in pleach"), "{} from thread {first} on: {run:?}", job.name);
+                scene.is_done(job, &run, &format!("without thread {first}"))
+            });
+            if !is_done {
+                scene.run(job, &[]).expect(0);
+                scene.assert_done(job, "with all threads");
+            }
+        }
+        scene.assert_tidy();
+    }
+}
