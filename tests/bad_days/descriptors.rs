@@ -42,7 +42,8 @@ on_filesystems! {
                 }
             }
             let copy = fs.join(format!("copy {name}"));
-            let run = behind(&["prlimit", &limit], &["copy".as_ref(), "-T".as_ref(), source.as_os_str(), copy.as_ref()]);
+            let words = ["copy".as_ref(), "-T".as_ref(), source.as_os_str(), copy.as_ref()];
+            let run = behind(&["prlimit", &limit], &words);
             match run.status {
                 0 => tools::assert_equal_trees(&source, &copy),
                 _ => drop(run.expect(1).saying("too many open files")),

@@ -47,7 +47,7 @@ impl Job {
     }
 }
 
-/// The words of a command line, in which `{at}` and `{other}` stand for the directories of the scene.
+/// The words of a command line. The directories of the scene replace `{at}` and `{other}`.
 fn line(scene: &Scene, words: &str) -> Vec<OsString> {
     let (at, other) = (scene.at.to_str().unwrap(), scene.other.to_str().unwrap());
     words.split(' ').map(|word| word.replace("{at}", at).replace("{other}", other).into()).collect()

@@ -17,7 +17,7 @@ pub(super) struct Scene {
 }
 
 impl Scene {
-    /// Makes the scene in two directories. The second one is on a filesystem with enough space.
+    /// Makes the scene in two directories. `other` has enough space.
     #[track_caller]
     pub(super) fn new(at: &Path, other: &Path) -> Scene {
         let (here, there) = (at.join("source"), other.join("source"));
