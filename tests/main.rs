@@ -23,6 +23,7 @@ mod diff;
 mod du;
 mod elsewhere;
 mod engines;
+mod errors;
 mod exclude;
 mod fiemap;
 mod fiemap_pictures;
