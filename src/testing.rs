@@ -13,3 +13,47 @@ pub mod manifest {
         Writer,
     };
 }
+
+/// The fuzz targets: each reads any bytes, and panics if an invariant does not hold. `tests/fuzz` has their inputs.
+#[cfg(feature = "cli")]
+pub mod fuzz {
+    use crate::{content, dedupe, extents, fs, program, snapshot, sys, tree, usage};
+
+    /// The name of each target, and its function.
+    pub const TARGETS: &[(&str, fn(&[u8]))] = &[
+        ("addresses", snapshot::replicate::fuzz::addresses),
+        ("blocks", dedupe::fuzz::blocks),
+        ("cache", dedupe::fuzz::cache),
+        ("excludes", tree::exclude::fuzz::excludes),
+        ("extents", extents::fuzz::extents),
+        ("finished", snapshot::create::fuzz::finished),
+        ("hashes", content::delta::fuzz::hashes),
+        ("journal", snapshot::receive::fuzz::journal),
+        ("manifest", snapshot::manifest::fuzz::manifest),
+        ("mounts", fs::mounts::fuzz::mounts),
+        ("notes", snapshot::repository::fuzz::notes),
+        ("profile", program::fuzz::profile),
+        ("records", snapshot::manifest::fuzz::records),
+        ("retention", snapshot::prune::fuzz::retention),
+        ("sequence", snapshot::receive::fuzz::sequence),
+        #[cfg(feature = "offsite")]
+        ("sftp", snapshot::offsite::fuzz::sftp),
+        ("stream", snapshot::stream::fuzz::stream),
+        #[cfg(feature = "offsite")]
+        ("stores", snapshot::offsite::fuzz::stores),
+        ("tree_block", usage::fuzz::tree_block),
+        ("tree_search", sys::btrfs::fuzz::tree_search),
+        ("usage_map", usage::kept::fuzz::usage_map),
+        ("values", program::fuzz::values),
+        ("xattrs", fs::metadata::fuzz::xattrs),
+    ];
+
+    /// Gives a target its input.
+    ///
+    /// # Panics
+    /// If an invariant does not hold, or there is no such target.
+    pub fn run(target: &str, input: &[u8]) {
+        let found = TARGETS.iter().find(|(name, _)| *name == target);
+        found.expect("a target with this name").1(input);
+    }
+}

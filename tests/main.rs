@@ -11,6 +11,7 @@ mod changed;
 mod cli;
 mod completions;
 mod copy;
+mod corpus;
 mod damage;
 mod dedupe;
 mod dedupe_accounting;

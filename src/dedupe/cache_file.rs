@@ -6,6 +6,8 @@
 //! begins; the path is checked again before the rename.
 
 mod changes;
+#[cfg(feature = "testing")]
+pub(crate) mod fuzz;
 mod layout;
 mod merge;
 mod section;

@@ -15,6 +15,11 @@ mod entry;
 mod facts;
 pub(crate) mod file;
 mod filesystems;
+#[cfg(feature = "testing")]
+pub(crate) mod fuzz {
+    pub(crate) use super::cache_file::fuzz::cache;
+    pub(crate) use super::kept_blocks::fuzz::blocks;
+}
 mod gather;
 mod group;
 pub(crate) mod kept_blocks;

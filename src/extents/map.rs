@@ -125,7 +125,8 @@ impl Map {
 
     /// Bytes on the disk.
     pub(crate) fn bytes(&self) -> u64 {
-        self.pieces.iter().filter(|piece| piece.extent.is_some()).map(Piece::weight).sum()
+        let pieces = self.pieces.iter().filter(|piece| piece.extent.is_some());
+        pieces.map(Piece::weight).fold(0, u64::saturating_add)
     }
 
     /// A number that is equal for two files of one filesystem and size exactly if all their data is in the same place.

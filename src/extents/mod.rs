@@ -27,6 +27,8 @@
 pub mod address_space;
 pub(crate) mod bound;
 pub(crate) mod differing;
+#[cfg(feature = "testing")]
+pub(crate) mod fuzz;
 pub(crate) mod intervals;
 pub(crate) mod layout;
 pub(crate) mod map;

@@ -9,6 +9,8 @@ mod acl;
 mod attributes;
 mod creator;
 mod fileattr;
+#[cfg(feature = "testing")]
+pub(crate) mod fuzz;
 mod target;
 mod xattr;
 

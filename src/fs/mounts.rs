@@ -1,5 +1,7 @@
 //! Mounts: the table of this process's namespace (`table`), and the mounts inside a directory (`inside`).
 
+#[cfg(feature = "testing")]
+pub(crate) mod fuzz;
 mod inside;
 mod table;
 

@@ -8,6 +8,8 @@ mod diff;
 mod du;
 mod fiemap;
 mod find;
+#[cfg(feature = "testing")]
+pub(super) mod fuzz;
 mod help;
 mod list;
 mod log;

@@ -7,6 +7,11 @@
 mod cli;
 mod commands;
 mod exit_status;
+#[cfg(feature = "testing")]
+pub(crate) mod fuzz {
+    pub(crate) use super::cli::fuzz::values;
+    pub(crate) use super::profile::fuzz::profile;
+}
 mod output;
 mod profile;
 

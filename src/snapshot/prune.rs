@@ -6,6 +6,8 @@
 
 pub(super) mod calendar;
 pub(super) mod forecast;
+#[cfg(feature = "testing")]
+pub(crate) mod fuzz;
 mod keep;
 pub(super) mod policy;
 mod space;

@@ -6,6 +6,8 @@ mod added;
 mod block_hashes;
 mod dir;
 mod durable;
+#[cfg(feature = "testing")]
+pub(crate) mod fuzz;
 mod handle;
 mod incoming;
 mod init;

@@ -121,12 +121,14 @@ impl Reported {
 }
 
 impl Extent {
-    /// Builds an extent from a report. Inline, delayed and unknown extents carry a number that is not an address.
+    /// Builds an extent from a report. Inline, delayed and unknown extents carry a number that is not an address. An
+    /// extent that would reach beyond the largest offset or address is cut: nobody else has to expect it.
     pub(crate) fn from_kernel(logical: u64, physical: u64, length: u64, flags: u32) -> Self {
         let flags = ExtentFlags(flags);
         let placeless =
             ExtentFlags::UNKNOWN | ExtentFlags::DELALLOC | ExtentFlags::DATA_INLINE | ExtentFlags::DATA_TAIL;
         let physical = (!flags.intersects(placeless)).then_some(physical);
+        let length = length.min(u64::MAX - logical.max(physical.unwrap_or(0)));
         Extent { logical, physical, length, flags }
     }
 
@@ -150,6 +152,13 @@ mod tests {
         let inline = Extent::from_kernel(0, 0, 100, (ExtentFlags::DATA_INLINE | ExtentFlags::SHARED).0);
         assert_eq!(inline.physical, None);
         assert!(!inline.is_shared());
+    }
+
+    #[test]
+    fn an_extent_ends_at_the_largest_offset_and_address() {
+        let length = |logical, physical, flags| Extent::from_kernel(logical, physical, u64::MAX, flags).length;
+        assert_eq!((length(5, 9, 0), length(9, 5, 0)), (u64::MAX - 9, u64::MAX - 9));
+        assert_eq!(length(5, u64::MAX, ExtentFlags::DELALLOC.0), u64::MAX - 5);
     }
 
     #[test]

@@ -5,6 +5,8 @@
 //! A path that the user named as a source is never excluded.
 
 mod file;
+#[cfg(feature = "testing")]
+pub(crate) mod fuzz;
 pub(crate) mod mounts;
 mod pattern;
 mod patterns;

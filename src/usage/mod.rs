@@ -16,6 +16,8 @@ mod census;
 mod device;
 mod extent_tree;
 mod freed;
+#[cfg(feature = "testing")]
+pub(crate) mod fuzz;
 mod groups;
 mod inodes;
 pub(crate) mod kept;

@@ -193,7 +193,7 @@ fn count(block: &[u8], node: Pointer, level: u8) -> Option<usize> {
 }
 
 /// The pointers in a node, with the object of the first key of each. `None` if it is not the expected one.
-fn parse(block: &[u8], node: Pointer, level: u8) -> Option<Vec<(u64, Pointer)>> {
+pub(super) fn parse(block: &[u8], node: Pointer, level: u8) -> Option<Vec<(u64, Pointer)>> {
     let count = count(block, node, level).filter(|count| *count <= (block.len() - HEADER) / POINTER)?;
     let pointer = |number: usize| {
         let at = HEADER + number * POINTER;
@@ -203,7 +203,7 @@ fn parse(block: &[u8], node: Pointer, level: u8) -> Option<Vec<(u64, Pointer)>> 
 }
 
 /// The bytes that the items of a leaf use: their places from its beginning, and their content from its end.
-fn used(block: &[u8], leaf: Pointer) -> Option<u64> {
+pub(super) fn used(block: &[u8], leaf: Pointer) -> Option<u64> {
     let room = block.len() - HEADER;
     let count = count(block, leaf, 0).filter(|count| *count <= room / PLACE)?;
     let content = match count.checked_sub(1) {

@@ -3,6 +3,8 @@
 
 pub(crate) mod bits;
 pub(crate) mod digest;
+#[cfg(feature = "testing")]
+pub(crate) mod fuzz;
 pub(crate) mod mutex;
 pub(crate) mod parallel;
 pub(crate) mod path;

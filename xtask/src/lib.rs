@@ -12,5 +12,6 @@ pub mod noise;
 pub mod packages;
 pub mod rundir;
 pub mod space;
+pub mod toolchain;
 pub mod vendor;
 pub mod wheels;

@@ -1,4 +1,4 @@
-//! The project's own chores: `cargo xtask test | torture | tidy | demo | bench`.
+//! The project's own chores: `cargo xtask test | torture | fuzz | tidy | demo | bench | dist`.
 //!
 //! This file has the command line; each chore is a separate file, and `bench` a separate package (`xtask/bench`). All
 //! filesystems are mounted in namespaces that end with the run (`namespace`), from images under `target/xtask`
@@ -8,6 +8,8 @@
 
 mod bench;
 mod demo;
+mod dist;
+mod fuzz;
 mod test;
 mod tidy;
 mod torture;
@@ -15,7 +17,7 @@ mod torture;
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
-use xtask::{command, image, namespace, packages, rundir, space, vendor, wheels};
+use xtask::{command, image, namespace, packages, rundir, space, toolchain, vendor, wheels};
 
 /// The chores of pleach's developers.
 #[derive(Parser)]
@@ -31,10 +33,14 @@ enum Chore {
     Test(test::Options),
     /// Run the tests with random choices at a large scale, until the time is over
     Torture(torture::Options),
+    /// Give random input to everything that parses, until something panics or the time is over
+    Fuzz(fuzz::Options),
     /// Check layers, names, documents, prose and dependencies
     Tidy(tidy::Options),
     /// Show the main job on a fresh XFS: two snapshots with a day's work between them, and what they share
     Demo,
+    /// Make the packages of a release, and try them in a fresh system
+    Dist(dist::Options),
     /// Measure pleach against other tools
     #[command(disable_help_flag = true)]
     Bench(bench::Options),
@@ -54,8 +60,10 @@ fn run(chore: Chore) -> Result<ExitCode> {
     match chore {
         Chore::Test(options) => test::run(&options),
         Chore::Torture(options) => torture::run(&options),
+        Chore::Fuzz(options) => fuzz::run(&options),
         Chore::Tidy(options) => tidy::run(&options),
         Chore::Demo => demo::run_demo(),
+        Chore::Dist(options) => dist::run_dist(&options),
         Chore::Bench(options) => bench::bench(&options),
     }
 }

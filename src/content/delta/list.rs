@@ -133,7 +133,7 @@ impl Layout {
 
     /// The offset of a window's values. All windows but the last are full.
     fn offset(&self, number: u64) -> u64 {
-        HEADER as u64 + number.saturating_mul((WINDOW as usize / self.grain * VALUE) as u64)
+        number.saturating_mul((WINDOW as usize / self.grain * VALUE) as u64).saturating_add(HEADER as u64)
     }
 }
 
@@ -174,7 +174,7 @@ mod tests {
         for number in 0..3 {
             assert_eq!(list.window(number, &mut buffer).unwrap(), values(&content(), number));
         }
-        assert!(list.window(3, &mut buffer).is_none());
+        assert!(list.window(3, &mut buffer).is_none() && list.window(u64::MAX, &mut buffer).is_none());
     }
 
     #[test]

@@ -6,6 +6,8 @@
 //! file with the base's content, by clones of the ranges that changed. Callers choose the files for which this pays.
 
 mod follow;
+#[cfg(feature = "testing")]
+pub(crate) mod fuzz;
 pub mod list;
 mod look;
 mod share;

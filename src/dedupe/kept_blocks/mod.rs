@@ -6,5 +6,7 @@
 //! the ranges without places.
 
 pub(super) mod borrowed;
+#[cfg(feature = "testing")]
+pub(crate) mod fuzz;
 pub(super) mod part;
 pub(super) mod store;

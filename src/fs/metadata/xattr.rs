@@ -209,7 +209,7 @@ fn list(call: impl Fn(&mut [u8]) -> Result<usize>) -> Result<Vec<u8>> {
 }
 
 /// The names in a list, without aliases.
-fn names(list: &[u8]) -> impl Iterator<Item = &[u8]> {
+pub(super) fn names(list: &[u8]) -> impl Iterator<Item = &[u8]> {
     list.split(|byte| *byte == 0).filter(|name| !name.is_empty() && !is_alias(name))
 }
 

@@ -29,7 +29,7 @@ pub(crate) struct Table {
 pub(crate) struct Inside {
     /// The mount point, from the directory. Empty: the directory itself, visible by another path. `None`: anywhere in
     /// the directory.
-    way: Option<PathBuf>,
+    pub(super) way: Option<PathBuf>,
     /// The mount point as a path of this process, for messages.
     pub(crate) point: PathBuf,
 }
@@ -88,7 +88,7 @@ pub(crate) fn mount_id(fd: BorrowedFd<'_>) -> io::Result<u64> {
 }
 
 /// The mounts in the directory at `path`, opened through this mount.
-fn inside(mounts: &[Mount], through: u64, path: &Path) -> Vec<Inside> {
+pub(super) fn inside(mounts: &[Mount], through: u64, path: &Path) -> Vec<Inside> {
     let find = |id: u64| mounts.iter().find(|mount| mount.id == id);
     let own = find(through);
     // The table has no mounts outside this process's root directory.
@@ -108,7 +108,7 @@ fn inside(mounts: &[Mount], through: u64, path: &Path) -> Vec<Inside> {
 }
 
 /// All mounts that may be in a directory with a path that is too long to be known.
-fn very_deep(mounts: &[Mount], through: u64) -> Vec<Inside> {
+pub(super) fn very_deep(mounts: &[Mount], through: u64) -> Vec<Inside> {
     let find = |id: u64| mounts.iter().find(|mount| mount.id == id);
     let own = find(through);
     let before = own.map_or(0, |own| own.point.as_os_str().len());

@@ -111,7 +111,7 @@ pub(super) fn parse(line: &[u8]) -> Option<Mount> {
 }
 
 /// Decodes spaces, tabs, line feeds and backslashes, which are encoded as `\040` and the like.
-fn unescape(word: &[u8]) -> PathBuf {
+pub(super) fn unescape(word: &[u8]) -> PathBuf {
     let mut out = Vec::with_capacity(word.len());
     let mut rest = word;
     while let Some((&byte, after)) = rest.split_first() {

@@ -10,6 +10,8 @@
 mod dedupe;
 mod fields;
 mod find;
+#[cfg(feature = "testing")]
+pub(super) mod fuzz;
 mod hooks;
 mod metrics;
 mod nearest;

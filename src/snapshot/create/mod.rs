@@ -21,6 +21,8 @@ mod file;
 mod file_hash;
 mod finished_list;
 mod freeze;
+#[cfg(feature = "testing")]
+pub(crate) mod fuzz;
 mod hard_link;
 mod header;
 mod inherited_entry;

@@ -12,6 +12,8 @@ pub(super) struct Block {
     version: u32,
     raw: Vec<u8>,
     marks: Vec<Mark>,
+    /// The place of the last name, if the last directory has entries here.
+    last_name: Option<(u32, u32)>,
 }
 
 /// Where a directory begins in a block. The first mark is at the block's beginning.
@@ -84,7 +86,8 @@ impl Block {
                 }
             }
         }
-        Ok(Block { version, raw, marks })
+        let last_name = last_name.map(|name| (offset_of(&raw, name), name.len() as u32));
+        Ok(Block { version, raw, marks, last_name })
     }
 
     /// About how many bytes of memory it takes.
@@ -128,6 +131,20 @@ impl Block {
         }
         let second = || self.record(self.record(0)?.1);
         name.is_empty() || matches!(second(), Some((Record::Entry { name: found, .. }, _)) if found == name)
+    }
+
+    /// Checks that the record which an index names may follow the last record here.
+    pub(super) fn may_precede(&self, (path, name): (&[u8], &[u8])) -> Result<(), &'static str> {
+        let last = self.path(self.marks.len().saturating_sub(1));
+        if name.is_empty() {
+            return order::may_follow(Some(&last), path, shared_length(&last, path));
+        }
+        let last_name =
+            self.last_name.map_or(&[][..], |(start, length)| &self.raw[start as usize..][..length as usize]);
+        match last == path && last_name < name {
+            true => Ok(()),
+            false => Err("entries are out of order, or of a directory that has no record"),
+        }
     }
 
     /// The first directory here that is `path` or comes after it, and whether it is `path`. The number of marks if

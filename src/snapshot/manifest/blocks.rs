@@ -5,6 +5,7 @@ use super::cache::Cache;
 use super::index::Index;
 use super::layout::damage;
 use super::limits::{self, Extent};
+use super::order;
 use super::stored_file::StoredFile;
 use crate::error::{Error, Result};
 use crate::util::mutex::lock;
@@ -88,6 +89,15 @@ impl Blocks {
         format!("block {} of {}", number + 1, self.index.len())
     }
 
+    /// Checks the order of records beyond the ends of a block.
+    fn check_order(&self, number: usize, block: &Block) -> std::result::Result<(), &'static str> {
+        if number == 0 {
+            order::may_follow(None, self.index.key(number).0, 0)?;
+        }
+        let next = number + 1;
+        if next < self.index.len() { block.may_precede(self.index.key(next)) } else { Ok(()) }
+    }
+
     /// A block from the file, checked.
     pub(super) fn load(&self, number: usize) -> Result<Block> {
         let place = self.index.place(number);
@@ -119,6 +129,7 @@ impl Blocks {
         if !block.begins_with(self.index.key(number)) {
             return Err(damage(part(), self.path(), "it is not the one that the index names"));
         }
+        self.check_order(number, &block).map_err(|why| damage(part(), self.path(), why))?;
         Ok(block)
     }
 }

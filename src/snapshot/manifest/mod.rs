@@ -9,6 +9,8 @@ mod block;
 mod blocks;
 mod cache;
 mod cursor;
+#[cfg(feature = "testing")]
+pub(crate) mod fuzz;
 mod index;
 mod items;
 mod layout;

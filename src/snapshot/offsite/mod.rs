@@ -14,6 +14,8 @@ mod backend;
 mod check;
 mod content;
 mod fault;
+#[cfg(feature = "testing")]
+pub(crate) mod fuzz;
 mod guard;
 mod library_log;
 mod list;

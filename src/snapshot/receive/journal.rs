@@ -78,19 +78,9 @@ impl Journal {
     }
 
     /// Passes each record to `each`.
-    pub(super) fn replay(&self, mut each: impl FnMut(Item) -> Result<()>) -> Result<()> {
-        let failed = |cause| Error::failed("read the journal of the transfer").because(cause);
-        let mut records = BufReader::with_capacity(1 << 20, self.staging.file(JOURNAL, OFlags::RDONLY)?);
-        let mut bytes = Vec::new();
-        for _ in 0..self.note.position.records {
-            let mut length = [0; 4];
-            records.read_exact(&mut length).map_err(failed)?;
-            let length = u64::from(u32::from_le_bytes(length)).min(LONGEST);
-            bytes.clear();
-            (&mut records).take(length).read_to_end(&mut bytes).map_err(failed)?;
-            each(postcard::from_bytes(&bytes).map_err(|_| damage("the journal is malformed"))?)?;
-        }
-        Ok(())
+    pub(super) fn replay(&self, each: impl FnMut(Item) -> Result<()>) -> Result<()> {
+        let file = self.staging.file(JOURNAL, OFlags::RDONLY)?;
+        records(BufReader::with_capacity(1 << 20, file), self.note.position.records, each)
     }
 
     fn new(staging: &Arc<Staging>, file: File, note: Note) -> Result<Journal> {
@@ -189,12 +179,26 @@ fn failed(action: &str, cause: std::io::Error) -> Error {
     if is_full { error.hint(FREE_SPACE) } else { error }
 }
 
+/// Passes so many records of a journal to `each`.
+pub(super) fn records(mut input: impl Read, count: u64, mut each: impl FnMut(Item) -> Result<()>) -> Result<()> {
+    let failed = |cause| Error::failed("read the journal of the transfer").because(cause);
+    let mut bytes = Vec::new();
+    for _ in 0..count {
+        let mut length = [0; 4];
+        input.read_exact(&mut length).map_err(failed)?;
+        let length = u64::from(u32::from_le_bytes(length)).min(LONGEST);
+        bytes.clear();
+        input.by_ref().take(length).read_to_end(&mut bytes).map_err(failed)?;
+        each(postcard::from_bytes(&bytes).map_err(|_| damage("the journal is malformed"))?)?;
+    }
+    Ok(())
+}
+
 fn write(staging: &Staging, note: &Note) -> Result<()> {
-    let bytes = postcard::to_stdvec(note).map_err(|_| Error::failed("encode the position of the transfer"))?;
+    let bytes = format(note).ok_or_else(|| Error::failed("encode the position of the transfer"))?;
     let failed = |cause| failed("note the position of the transfer", cause);
     staging.unlink(POSITION_NEW)?;
     let mut file = staging.file(POSITION_NEW, OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL)?;
-    file.write_all(blake3::hash(&bytes).as_bytes()).map_err(failed)?;
     file.write_all(&bytes).map_err(failed)?;
     file.sync_all().map_err(failed)?;
     staging.replace(POSITION_NEW, POSITION)
@@ -204,6 +208,17 @@ fn write(staging: &Staging, note: &Note) -> Result<()> {
 pub(super) fn read(staging: &Staging) -> Option<Note> {
     let mut bytes = Vec::new();
     staging.file(POSITION, OFlags::RDONLY).ok()?.take(LONGEST).read_to_end(&mut bytes).ok()?;
+    parse(&bytes)
+}
+
+/// A note as it is in its file.
+pub(super) fn format(note: &Note) -> Option<Vec<u8>> {
+    let bytes = postcard::to_stdvec(note).ok()?;
+    Some([blake3::hash(&bytes).as_bytes(), &bytes[..]].concat())
+}
+
+/// The note in these bytes, if they are sound.
+pub(super) fn parse(bytes: &[u8]) -> Option<Note> {
     let (digest, rest) = bytes.split_first_chunk::<32>()?;
     (blake3::hash(rest).as_bytes() == digest).then(|| postcard::from_bytes(rest).ok())?
 }

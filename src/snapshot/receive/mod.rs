@@ -11,6 +11,8 @@
 
 mod content;
 mod entry;
+#[cfg(feature = "testing")]
+pub(crate) mod fuzz;
 mod inherited;
 mod journal;
 mod links;

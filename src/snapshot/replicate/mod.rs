@@ -7,6 +7,8 @@
 
 mod conversation;
 mod destination;
+#[cfg(feature = "testing")]
+pub(crate) mod fuzz;
 mod local;
 mod remote;
 mod replies;

@@ -58,14 +58,17 @@ pub(crate) fn note_added(repository: &Repository, name: &str, added: &Added) {
     let write = || {
         let dir = repository.control.make_dir(ADDED)?;
         dir.unlink(name)?;
-        let Added { data_bytes, metadata_bytes, suggested } = added;
-        let line = format!("{SENTENCE} data {data_bytes} metadata {metadata_bytes} suggested {suggested}\n");
-        dir.write_new(name, &line)
+        dir.write_new(name, format(added))
     };
     let _ = write();
 }
 
-fn parse(text: &str) -> Option<Added> {
+pub(super) fn format(added: &Added) -> String {
+    let Added { data_bytes, metadata_bytes, suggested } = added;
+    format!("{SENTENCE} data {data_bytes} metadata {metadata_bytes} suggested {suggested}\n")
+}
+
+pub(super) fn parse(text: &str) -> Option<Added> {
     let words: Vec<&str> = text.trim_end().strip_prefix(SENTENCE)?.split_whitespace().collect();
     let ["data", data, "metadata", metadata, "suggested", suggested] = words[..] else { return None };
     let (data_bytes, metadata_bytes) = (data.parse().ok()?, metadata.parse().ok()?);

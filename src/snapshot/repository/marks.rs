@@ -112,7 +112,7 @@ fn dir(repository: &Repository) -> Result<Option<Dir>> {
     if repository.control.has_dir(MARKS)? { repository.control.dir(MARKS).map(Some) } else { Ok(None) }
 }
 
-fn format(marks: &Marks) -> String {
+pub(super) fn format(marks: &Marks) -> String {
     let mut text = format!("{VERSION}\npinned {}\n", marks.pinned);
     for tag in &marks.tags {
         text += &format!("tag {}\n", tag.replace('\\', "\\\\").replace('\n', "\\n"));
@@ -120,7 +120,7 @@ fn format(marks: &Marks) -> String {
     text
 }
 
-fn parse(text: &[u8]) -> Option<Marks> {
+pub(super) fn parse(text: &[u8]) -> Option<Marks> {
     let text = std::str::from_utf8(text).ok()?.strip_suffix('\n')?;
     let mut lines = text.split('\n');
     if lines.next() != Some(VERSION) {

@@ -28,13 +28,21 @@ fn noted(repository: &Repository, name: &str) -> Option<[u8; 32]> {
     let dir = repository.control.dir_if_any(ORIGIN)?;
     let mut text = String::new();
     dir.file(name, OFlags::RDONLY, Mode::empty()).ok()?.take(256).read_to_string(&mut text).ok()?;
-    let digits = text.trim_end().strip_prefix(SENTENCE)?;
-    HEXLOWER.decode(digits.as_bytes()).ok()?.try_into().ok()
+    parse(&text)
 }
 
 /// Records the identity of a snapshot that is about to be published.
 pub(crate) fn note_identity(repository: &Repository, name: &str, identity: &[u8; 32]) -> Result<()> {
     let dir = repository.control.make_dir(ORIGIN)?;
     dir.unlink(name)?;
-    dir.write_new(name, format!("{SENTENCE}{}\n", HEXLOWER.encode(identity))).map(|_| ())
+    dir.write_new(name, format(identity)).map(|_| ())
+}
+
+pub(super) fn format(identity: &[u8; 32]) -> String {
+    format!("{SENTENCE}{}\n", HEXLOWER.encode(identity))
+}
+
+pub(super) fn parse(text: &str) -> Option<[u8; 32]> {
+    let digits = text.trim_end().strip_prefix(SENTENCE)?;
+    HEXLOWER.decode(digits.as_bytes()).ok()?.try_into().ok()
 }

@@ -64,7 +64,7 @@ pub(super) fn note(line: &str) -> Option<Note> {
     is_code.then(|| Note::new(code, message))
 }
 
-fn format(problems: &Problems) -> String {
+pub(super) fn format(problems: &Problems) -> String {
     let mut text = String::new();
     let Problems { count, first, skipped, skipped_count } = problems;
     let _ = writeln!(text, "{SENTENCE}{count} skipped {}", skipped_count.unwrap_or(skipped.len() as u64));
@@ -81,7 +81,7 @@ fn format(problems: &Problems) -> String {
     text
 }
 
-fn parse(text: &str) -> Option<Problems> {
+pub(super) fn parse(text: &str) -> Option<Problems> {
     let mut lines = text.split('\n');
     let first = lines.next()?;
     let (count, skipped_count) = match first.strip_prefix(SENTENCE) {

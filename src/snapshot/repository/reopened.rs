@@ -203,7 +203,7 @@ fn tidy(repository: &Repository, name: &str, tree: BorrowedFd<'_>, path: &[u8], 
 }
 
 /// The record of a directory.
-fn parse(record: &[u8]) -> Option<(Time, &[u8])> {
+pub(super) fn parse(record: &[u8]) -> Option<(Time, &[u8])> {
     let mut fields = record.splitn(3, |byte| *byte == b' ');
     let mut number = || std::str::from_utf8(fields.next()?).ok();
     let seconds = number()?.parse().ok()?;

@@ -102,13 +102,13 @@ pub(crate) fn note_seen(repository: &Repository, (name, parent): (&str, Option<&
     let _ = write();
 }
 
-fn format(seen: &Seen) -> Option<Vec<u8>> {
+pub(super) fn format(seen: &Seen) -> Option<Vec<u8>> {
     let payload = postcard::to_stdvec(seen).ok()?;
     let bytes = [&MAGIC[..], blake3::hash(&payload).as_bytes(), &payload].concat();
     (bytes.len() as u64 <= LARGEST).then_some(bytes)
 }
 
-fn parse(bytes: &[u8]) -> Option<Seen> {
+pub(super) fn parse(bytes: &[u8]) -> Option<Seen> {
     let (digest, payload) = bytes.strip_prefix(MAGIC)?.split_first_chunk::<32>()?;
     if bytes.len() as u64 > LARGEST || blake3::hash(payload).as_bytes() != digest {
         return None;

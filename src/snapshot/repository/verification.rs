@@ -71,7 +71,7 @@ fn replace(repository: &Repository, text: &str) -> Result<()> {
     dir.replace(&name, VERIFICATION)
 }
 
-fn format(verification: &Verification) -> String {
+pub(super) fn format(verification: &Verification) -> String {
     let Verification { ended, is_all, percent, snapshots, files, checked_bytes, damaged, repaired, errors, .. } =
         verification;
     let mut text = format!(
@@ -85,7 +85,7 @@ fn format(verification: &Verification) -> String {
     text
 }
 
-fn parse(text: &str) -> Option<Verification> {
+pub(super) fn parse(text: &str) -> Option<Verification> {
     let mut lines = text.split('\n');
     let words: Vec<&str> = lines.next()?.strip_prefix(SENTENCE)?.split(' ').collect();
     let [

@@ -38,12 +38,16 @@ pub(crate) fn note_verified(repository: &Repository, next: u64) -> Result<()> {
         dir.unlink(super::dir::os(name))?;
     }
     let name = format!("{NEXT}{}", std::process::id());
-    dir.write_new(&name, format!("{SENTENCE}{next:016x}\n"))?;
+    dir.write_new(&name, format(next))?;
     // Without a sync a power cut could leave an empty file, which only means the beginning.
     dir.replace(&name, VERIFIED)
 }
 
-fn parse(text: &str) -> Option<u64> {
+pub(super) fn format(next: u64) -> String {
+    format!("{SENTENCE}{next:016x}\n")
+}
+
+pub(super) fn parse(text: &str) -> Option<u64> {
     let digits = text.strip_prefix(SENTENCE)?.strip_suffix('\n')?;
     let is_plain = digits.len() == 16 && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
     if is_plain { u64::from_str_radix(digits, 16).ok() } else { None }

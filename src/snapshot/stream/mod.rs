@@ -9,6 +9,8 @@ mod check;
 mod devices;
 mod digest;
 mod frame;
+#[cfg(feature = "testing")]
+pub(crate) mod fuzz;
 mod input;
 mod op;
 mod output;

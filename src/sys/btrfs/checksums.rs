@@ -82,7 +82,7 @@ impl Format {
     }
 
     /// Passes the blocks of an item that begin in one of the ranges to `each`. The ranges are in order.
-    fn pick(&self, item: &Item<'_>, ranges: &[Range<u64>], each: &mut impl FnMut(u64, Sum)) {
+    pub(super) fn pick(&self, item: &Item<'_>, ranges: &[Range<u64>], each: &mut impl FnMut(u64, Sum)) {
         if (item.key.objectid, item.key.kind) != (EXTENT_CSUMS, EXTENT_CSUM) {
             return;
         }

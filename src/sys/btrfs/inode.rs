@@ -47,7 +47,7 @@ pub(crate) fn names(fd: impl AsFd, root: u64, number: u64) -> Result<Vec<(u64, V
 
 /// The next name in an item with names of an inode (`INODE_REF`, `INODE_EXTREF`), which has this key and the
 /// remaining `data`: its directory, the name, and the data behind it. `None` at the end, or in an item of another type.
-fn next_name(key: Key, data: &[u8]) -> Option<(u64, &[u8], &[u8])> {
+pub(super) fn next_name(key: Key, data: &[u8]) -> Option<(u64, &[u8], &[u8])> {
     // Each name follows its directory (EXTREF), its index, and its own length.
     let (directory, rest) = match key.kind {
         INODE_REF => (key.offset, data),

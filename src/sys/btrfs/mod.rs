@@ -8,6 +8,8 @@
 pub(crate) mod checksums;
 pub(crate) mod device;
 mod file_extent;
+#[cfg(feature = "testing")]
+pub(crate) mod fuzz;
 pub(crate) mod inode;
 pub(crate) mod logical;
 pub(crate) mod subvolume;

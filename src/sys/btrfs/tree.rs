@@ -169,12 +169,18 @@ const FEWEST: u32 = 32;
 const MOST: u32 = 1 << 16;
 
 #[repr(C)]
-struct Buffer {
+pub(super) struct Buffer {
     request: Request,
-    items: [u8; BUFFER],
+    pub(super) items: [u8; BUFFER],
 }
 
 const _: () = assert!(std::mem::offset_of!(Buffer, items) == size_of::<Request>());
+
+impl Buffer {
+    pub(super) fn new() -> Box<Buffer> {
+        Box::new(Buffer { request: Request::default(), items: [0; BUFFER] })
+    }
+}
 
 struct Call<'a>(&'a mut Buffer);
 
@@ -223,29 +229,31 @@ pub(crate) fn search_since(
         static KEPT: Cell<Option<Box<Buffer>>> = const { Cell::new(None) };
     }
     // Most searches find a few items. Clearing a buffer for each would cost more than the call.
-    let buffer = KEPT.take();
-    let mut buffer = buffer.unwrap_or_else(|| Box::new(Buffer { request: Request::default(), items: [0; BUFFER] }));
-    let result = search_into(&mut buffer, fd, (tree, since), from, to, &mut each);
+    let mut buffer = KEPT.take().unwrap_or_else(Buffer::new);
+    let place = (tree, since);
+    let result =
+        search_into(&mut buffer, |buffer, from, most| fetch(&fd, buffer, place, from, to, most), from, to, &mut each);
     KEPT.set(Some(buffer));
     result
 }
 
-fn search_into(
+/// [`search`] with another call: `fetch` fills the buffer with so many of the items from a key on, and returns their
+/// number.
+pub(super) fn search_into(
     buffer: &mut Buffer,
-    fd: impl AsFd,
-    place: (u64, u64),
+    mut fetch: impl FnMut(&mut Buffer, Key, u32) -> Result<u32>,
     from: Key,
     to: Key,
     each: &mut impl FnMut(Item<'_>) -> Step,
 ) -> Result<()> {
     let (mut from, mut most) = (from, FEWEST);
     loop {
-        let found = fetch(&fd, buffer, place, from, to, most)?;
+        let (begin, found) = (from, fetch(buffer, from, most)?);
         let mut items = Items { rest: &buffer.items, left: found };
         let (mut last, mut jumped) = (None, false);
         for item in &mut items {
             last = Some(item.key);
-            if item.key < from {
+            if item.key < from || item.key > to {
                 continue;
             }
             match each(item) {
@@ -258,7 +266,8 @@ fn search_into(
             }
         }
         // A call that found nothing, or returned wrong data, is the last one.
-        let Some(next) = last.and_then(Key::next).filter(|next| *next <= to) else { return Ok(()) };
+        let next = last.filter(|last| *last >= begin).and_then(Key::next);
+        let Some(next) = next.filter(|next| *next <= to) else { return Ok(()) };
         most = if jumped && from > next { FEWEST } else { (most * 4).min(MOST) };
         from = from.max(next);
         if from > to {

@@ -28,7 +28,7 @@ pub fn read(path: &Path) -> Result<Vec<Line>> {
     lines(&content, path)
 }
 
-fn lines(content: &[u8], path: &Path) -> Result<Vec<Line>> {
+pub(super) fn lines(content: &[u8], path: &Path) -> Result<Vec<Line>> {
     // Some editors start a UTF-8 file with this mark.
     let content = content.strip_prefix(b"\xef\xbb\xbf").unwrap_or(content);
     let mut lines = Vec::new();

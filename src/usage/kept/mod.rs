@@ -19,6 +19,8 @@
 
 mod btrfs;
 mod file;
+#[cfg(feature = "testing")]
+pub(crate) mod fuzz;
 mod merge;
 mod names;
 mod pass;

@@ -6,8 +6,8 @@
 use super::files::Files;
 use super::finding::Finding;
 use crate::command;
+use crate::toolchain;
 use anyhow::{Context, Result};
-use std::process::Command;
 
 const MANIFEST: &str = "Cargo.toml";
 
@@ -26,12 +26,12 @@ pub(crate) fn check(files: &Files) -> Result<Vec<Finding>> {
         let details = text.lines().filter(|line| !line.contains(": warning: ")).map(str::to_owned).collect();
         vec![Finding::new(MANIFEST, line, message).with_details(details)]
     };
-    if let Err(error) = install(version) {
+    if let Err(error) = toolchain::install(version) {
         let message = format!("cannot install Rust {version}: install rustup, and connect to the network once");
         return Ok(problem(message, error));
     }
-    let mut build = in_workspace("rustup");
-    build.args(["run", version, "cargo", "check", "--quiet", "--message-format=short"]);
+    let mut build = toolchain::cargo(version);
+    build.args(["check", "--quiet", "--message-format=short"]);
     build
         .args(["--workspace", "--all-targets", "--features", "pleach/offsite", "--locked", "--target-dir"])
         .arg(command::target_dir().join("msrv"));
@@ -51,26 +51,6 @@ fn rust_version(manifest: &str) -> Option<(usize, &str)> {
         (key.trim() == "rust-version").then(|| (number, value.trim().trim_matches('"')))
     });
     versions.last()
-}
-
-fn install(version: &str) -> Result<()> {
-    if command::output(in_workspace("rustup").args(["run", version, "cargo", "--version"])).is_ok() {
-        return Ok(());
-    }
-    println!("installing Rust {version}");
-    command::output(in_workspace("rustup").args(["toolchain", "install", version, "--profile", "minimal"]))?;
-    Ok(())
-}
-
-/// A program that is not bound to the toolchain that runs these checks.
-fn in_workspace(name: &str) -> Command {
-    let mut program = command::program(name);
-    program
-        .current_dir(command::root())
-        .env_remove("RUSTUP_TOOLCHAIN")
-        .env_remove("CARGO")
-        .env_remove("RUST_BACKTRACE");
-    program
 }
 
 #[cfg(test)]

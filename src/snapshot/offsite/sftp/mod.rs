@@ -3,6 +3,8 @@
 //! `wire` has requests and replies, `connection` a connection. A file gets its name when all of it is there.
 
 mod connection;
+#[cfg(feature = "testing")]
+pub(super) mod fuzz;
 mod wire;
 
 use crate::util::mutex::lock;

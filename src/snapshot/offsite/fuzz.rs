@@ -1,0 +1,28 @@
+//! Fuzz targets for what off-site copies parse: addresses and credentials here, the replies of SFTP in `sftp`.
+
+use super::secrets;
+pub(crate) use super::sftp::fuzz::sftp;
+use super::url::Url;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+
+/// The address of a store, and the same bytes as a file of credentials.
+pub(crate) fn stores(bytes: &[u8]) {
+    if let Ok(url) = Url::parse(OsStr::from_bytes(bytes)) {
+        let shown = url.to_string();
+        match &url {
+            Url::Local(_) => {}
+            Url::Sftp { host, path, .. } => {
+                assert!(!host.starts_with('-') && !host.is_empty() && !path.is_empty());
+                assert_eq!(Url::parse(shown.as_ref()).ok().as_ref(), Some(&url), "{shown}");
+            }
+            _ => assert_eq!(Url::parse(shown.as_ref()).ok().as_ref(), Some(&url), "{shown}"),
+        }
+    }
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    match secrets::parse(text) {
+        Ok(values) => assert!(values.values().all(|value| !value.contains('\n'))),
+        // A wrong line may have a secret in it.
+        Err(error) => assert!(error.starts_with("line ")),
+    }
+}

@@ -1,0 +1,5 @@
+//! The fuzz target `retention` of `pleach::testing::fuzz`.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| pleach::testing::fuzz::run("retention", input));
