@@ -4,7 +4,7 @@ use super::{added, marks, name, origin, problems, reopened, seen, verification, 
 use crate::monitor::{MOST, Note};
 use crate::util::text;
 
-/// Any such file. What was read is written, and read again.
+/// Any such file. It is written as it was read, and read again.
 pub(crate) fn notes(bytes: &[u8]) {
     if let Some(found) = marks::parse(bytes) {
         assert_eq!(marks::parse(marks::format(&found).as_bytes()), Some(found));

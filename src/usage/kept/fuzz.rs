@@ -34,7 +34,7 @@ fn seal(header: &[u8], blocks: &[&[u8]]) -> Vec<u8> {
     out
 }
 
-/// Reads a map to its end. If it is sound, what was read is written, and read again.
+/// Reads a map to its end. If it is sound, the same content is written, and read again.
 fn read(bytes: &[u8]) {
     let Ok(mut reader) = Reader::open(bytes) else { return };
     let header = reader.header().clone();
