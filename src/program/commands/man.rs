@@ -1,5 +1,5 @@
-//! `pleach man DIR`: a man page for each command, from its definition. clap_mangen renders names, usage and options. The
-//! texts at the end of the long help become the description and further sections.
+//! `pleach man DIR`: a man page for each command, from its definition. clap_mangen renders names, usage and options.
+//! The texts at the end of the long help become the description and further sections.
 
 use crate::error::{Error, Result};
 use crate::program::cli::{self, Cli};
