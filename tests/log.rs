@@ -67,7 +67,9 @@ on_filesystems! {
 
         let dir = log(&repo, &source.join("dir"), &["--json".as_ref()]).expect(0);
         assert_eq!(versions(&dir)[0].split(' ').next(), Some("directory"));
-        log(&repo, &source.join("nowhere"), &[]).expect(1).saying("cannot find");
+        let nowhere = source.join("nowhere");
+        let message = format!("cannot find {} in any snapshot in {}", nowhere.display(), repo.display());
+        log(&repo, &nowhere, &[]).expect(1).saying(&message);
         log(&repo, Path::new("file"), &[]).expect(2).saying("not absolute");
     }
 

@@ -166,7 +166,7 @@ pub fn log(repo: &Path, path: &Path, _: &Options, monitor: &dyn Monitor) -> Resu
         skipped.report(monitor);
     }
     if found.is_empty() && stats.errors == 0 {
-        let action = format!("find {} in a snapshot in", text::path(&shown));
+        let action = format!("find {} in any snapshot in", text::path(&shown));
         return Err(Error::failed(action).at(repo).hint("give an absolute path, as in the sources"));
     }
     // In the order in which they began, the newest first.
