@@ -77,8 +77,11 @@ pub(super) fn copy(pair: &Pair<'_>, seen: &Seen<'_>, first: Option<Source>, part
         let status = Status { size: copied.size(), ..source.kept.status };
         count::entry(pair.context, &status, false, part);
         if !is_quiet {
-            let error = Error::failed("take a quiet copy of").at(absolute(&pair.directory.join(seen.name)));
-            let hint = "it changed each time it was read, and the last try was kept; run again when it is quiet";
+            let error = Error::failed("make a consistent copy of").at(absolute(&pair.directory.join(seen.name)));
+            let hint = format!(
+                "it changed while it was read, in all {ATTEMPTS} attempts; the last copy was kept; run again when \
+                 nobody writes to it"
+            );
             pair.context.problem(&error.hint(hint), part);
         }
         return Ok(placed);

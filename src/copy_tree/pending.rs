@@ -34,7 +34,7 @@ impl Run for Context<'_> {
                 let settled = match source.filter(|source| has_changed_unseen(source, self, &file)) {
                     None => file.settle(synced),
                     Some(source) => {
-                        let error = Error::failed("take a quiet copy of").at(absolute(&source.path));
+                        let error = Error::failed("make a consistent copy of").at(absolute(&source.path));
                         self.report(&error.hint("it changed while its copy was written to the disk; run again"));
                         file.settle_provisionally(synced)
                     }

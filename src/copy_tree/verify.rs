@@ -142,7 +142,7 @@ impl Verify<'_> {
             }
             Ok(Found::Changed) => {
                 let error = Error::failed("verify the copy of").at(source());
-                let hint = "it changed since it was copied; run again when it is quiet";
+                let hint = "it changed since it was copied; run again when nobody writes to it";
                 self.context.problem(&error.hint(hint), &mut part);
             }
             Err(Errno::CANCELED) => return Err(Error::interrupted()),

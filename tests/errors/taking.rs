@@ -14,7 +14,7 @@ pub(super) const SCENARIOS: [Scenario; 9] = [
     ("cannot take a snapshot of a source without files", of_an_unmounted_disk),
     ("cannot open /home/ann/b", without_permission),
     ("cannot read /home/ann/b", of_a_broken_disk),
-    ("cannot take a quiet copy of", of_a_file_that_changes),
+    ("cannot make a consistent copy of", of_a_file_that_changes),
     ("cannot write a test file below", to_a_full_disk),
     ("cannot write to the snapshot", to_a_disk_that_becomes_full),
     ("0.0 % of the data is shared", without_sharing),

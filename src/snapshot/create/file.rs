@@ -203,8 +203,9 @@ fn add_from_source(target: &Target<'_>, found: &SourceEntry<'_>, part: &mut Stat
             return Ok(Some(added));
         }
         if is_last_try {
-            let error = Error::failed("take a quiet copy of").at(target.path(found)).keeping_entry();
-            let hint = "it changed each time it was read; the last try was kept and marked";
+            let error = Error::failed("make a consistent copy of").at(target.path(found)).keeping_entry();
+            let hint =
+                format!("it changed while it was read, in all {ATTEMPTS} attempts; the last copy was kept and marked");
             target.context.problem(&error.hint(hint), part);
             if let Body::File(file) = &mut added.entry.body {
                 file.changed = true;
