@@ -125,7 +125,7 @@ fn answered(answer: &Answer) -> Worded {
                 "past the page cache, in offsets and lengths that are multiples of this".into(),
             ),
             DirectIo::Unsupported => no("all reading and writing goes through the page cache"),
-            DirectIo::Unknown => word("not told", "the kernel does not say how direct I/O must be aligned here"),
+            DirectIo::Unknown => word("unknown", "the kernel does not say how direct I/O must be aligned here"),
         },
         Answer::IoUring(ring) => match ring {
             IoUring::Available => yes("a program can have many requests under way at once"),
@@ -283,6 +283,7 @@ mod tests {
             (Value::Number(1), "of 2,000: each file of each snapshot takes one".to_string())
         );
         assert_eq!(text(Answer::DirectIo(DirectIo::Aligned(512))).0, Value::Bytes(512));
+        assert_eq!(text(Answer::DirectIo(DirectIo::Unknown)).0, Value::Text("unknown".into()));
         assert_eq!(text(Answer::Fiemap(true)).0, Value::Flag(true));
     }
 
