@@ -67,7 +67,7 @@ on_filesystems! {
     [xfs] fn a_source_that_is_the_repository_is_wrong_usage(fs: &Filesystem) {
         let source = fs.dir("source");
         tree::plain(&source);
-        try_snapshot(&source, &source).expect(2).saying("inside");
+        try_snapshot(&source, &source).expect(2).saying("is a source and also the last path, which is the repository");
         symlink(&source, fs.join("way in")).expect("a symlink can be made");
         try_snapshot(&fs.join("way in"), &source).expect(2).saying("inside");
         assert!(!source.join(".pleach").exists());

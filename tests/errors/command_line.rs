@@ -2,18 +2,18 @@
 
 use super::*;
 
-pub(super) const SCENARIOS: [Scenario; 5] = [
+pub(super) const SCENARIOS: [Scenario; 6] = [
     ("only one path was given", |scene| scene.pleach("snapshot /home")),
-    ("cannot take a snapshot of what lies inside the repository", forgotten_repository),
+    ("/data/vm is a source and also the last path", |scene| scene.pleach("snapshot /data/photos /data/vm /data/vm")),
+    ("cannot take a snapshot of /backup/monday", source_inside_the_repository),
     ("/mnt/disk/new does not exist", another_repository_than_in_the_environment),
     ("the following required arguments", |scene| scene.pleach("restore /backup latest")),
     ("cannot prune without a rule", prune_without_a_rule),
 ];
 
-fn forgotten_repository(scene: &Scene) -> Option<Run> {
-    fs::create_dir_all(scene.path("/data/vm")).unwrap();
-    fs::create_dir_all(scene.path("/data/photos")).unwrap();
-    scene.pleach("snapshot /data/photos /data/vm /data/vm")
+fn source_inside_the_repository(scene: &Scene) -> Option<Run> {
+    scene.monday();
+    scene.pleach("snapshot /backup/monday /backup")
 }
 
 fn another_repository_than_in_the_environment(scene: &Scene) -> Option<Run> {

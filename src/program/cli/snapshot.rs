@@ -186,6 +186,11 @@ pub(super) fn with_repo_last(mut paths: Vec<PathBuf>, environment: Option<PathBu
             let only = crate::util::text::path(only);
             Err(format!("only one path was given, {only}: name the sources, then the repository ({})", or_set_it()))
         }
+        (None, [sources @ .., last]) if sources.contains(last) => {
+            let last = crate::util::text::path(last);
+            let why = "a source and also the last path, which is the repository";
+            Err(format!("{last} is {why}: name the repository after the sources ({})", or_set_it()))
+        }
         (None, _) => Ok(paths),
         (Some(repo), [_]) => {
             paths.push(repo);
@@ -226,6 +231,8 @@ mod tests {
     fn without_the_environment_the_last_path_is_the_repository() {
         assert_eq!(with_repo_last(paths(&["/a", "/r"]), None), Ok(paths(&["/a", "/r"])));
         assert!(with_repo_last(paths(&["/a"]), None).is_err());
+        // Probably the repository was forgotten.
+        assert!(with_repo_last(paths(&["/a", "/b", "/b/"]), None).is_err());
     }
 
     #[test]

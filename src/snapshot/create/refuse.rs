@@ -6,6 +6,7 @@ use crate::fs::openat;
 use crate::fs::shutdown;
 use crate::fs::status::Status;
 use crate::tree::walk::Sources;
+use crate::util::text;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use std::path::Path;
@@ -25,8 +26,9 @@ pub(super) fn overlap(sources: &Sources, repo: &Path) -> Result<()> {
     let own = Status::of_path(repo).ok();
     for source in sources.paths() {
         if source.starts_with(&resolved) || own.as_ref().is_some_and(|own| lies_in(source, own)) {
-            let action = "take a snapshot of what lies inside the repository";
-            return Err(Error::usage(action).at(source).hint("name a source outside the repository"));
+            let shown = text::path(repo);
+            let why = format!("it is inside the repository {shown}; name a source outside it");
+            return Err(Error::usage("take a snapshot of").at(source).hint(why));
         }
     }
     Ok(())
