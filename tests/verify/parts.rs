@@ -57,7 +57,9 @@ on_filesystems! {
             run.stdout.lines().next().unwrap().strip_prefix(&end).unwrap().to_string()
         };
         assert_eq!(headline(&["--quick"]), "; no data was read");
-        assert_eq!(headline(&["--read=5%"]), "; only a part of the data was read");
+        let mut halves = [(); 2].map(|()| headline(&["--read=50%"]));
+        halves.sort();
+        assert_eq!(halves, ["; the data of 0 of 1 file was read", "; the data of 1 of 1 file was read"]);
         assert_eq!((headline(&["--read=100%"]), headline(&[])), (String::new(), String::new()));
     }
 

@@ -104,9 +104,12 @@ pub(crate) fn show(output: &Output, stats: &Stats, options: &Options, repo: &Pat
         };
         // A headline without this could be taken for a check of all data.
         let part = match options.read {
-            _ if options.quick => "; no data was read",
-            Some(percent) if percent < 100.0 => "; only a part of the data was read",
-            _ => "",
+            _ if options.quick => "; no data was read".into(),
+            Some(percent) if percent < 100.0 => {
+                let files = counted(stats.files, "file");
+                format!("; the data of {} of {files} was read", count(stats.checked_files))
+            }
+            _ => String::new(),
         };
         let heading = format!("{what} {snapshots} of {}{part}", text::path(repo));
         summary::print(output, &heading, &rows(stats, options));
