@@ -67,6 +67,24 @@ on_filesystems! {
         run.saying("this pattern matched nothing: 'no/such'").saying("relative to the top of each source");
     }
 
+    [xfs] fn a_pattern_for_a_source_itself_excludes_nothing_and_the_warning_says_so(fs: &Filesystem) {
+        let (photos, music, repo) = (fs.dir("data/photos"), fs.dir("data/music"), fs.join("repo"));
+        files(&photos, &["a"]);
+        files(&music, &["b"]);
+        settle();
+        let run = |pattern: &OsStr| {
+            let options = ["snapshot".as_ref(), "--exclude".as_ref(), pattern];
+            pleach(options.into_iter().chain([photos.as_os_str(), music.as_os_str(), repo.as_os_str()])).expect(0)
+        };
+        for pattern in [photos.as_os_str(), "photos/".as_ref()] {
+            let run = run(pattern).saying("this pattern matched nothing").saying("(a source is never excluded; ");
+            assert_eq!(run.stderr.matches("nothing:").count(), 1, "{}", run.stderr);
+            assert_eq!(kept(&repo, &photos), ["a"]);
+        }
+        let other = run("videos".as_ref()).saying("this pattern matched nothing");
+        assert!(!other.stderr.contains("a source"), "{}", other.stderr);
+    }
+
     fn what_is_excluded_is_not_opened_and_not_listed(fs: &Filesystem) {
         let (source, repo) = (fs.dir("source"), fs.join("repo"));
         files(&source, &["secret/a", "secret/b/c", "tagged/large/x", "key.pem", "plain/file"]);

@@ -38,6 +38,8 @@ pub enum Event<'a> {
         more: usize,
         /// Whether some can only match at the top of a source, because they contain a slash.
         relative: bool,
+        /// Whether some match a source itself, which is never excluded.
+        source: bool,
     },
     /// `snapshot`: the directory of the repository was found below a source and skipped.
     RepositorySkipped(&'a Path),

@@ -221,8 +221,17 @@ impl Filter {
         let first = || unmatched.iter().take(SHOWN);
         let patterns: Vec<_> = first().map(|(shown, _)| shown.as_str()).collect();
         let more = unmatched.len() - patterns.len();
-        let relative = first().any(|(_, at_source)| *at_source);
-        monitor.event(Event::UnmatchedPatterns { patterns: &patterns, more, relative });
+        // The walk does not match the sources against patterns.
+        for source in self.sources.paths() {
+            if let (Some(above), Some(name)) = (source.parent(), source.file_name()) {
+                let above = above.as_os_str().as_bytes().strip_prefix(b"/").unwrap_or_default();
+                self.patterns.within(above).excludes(name.as_bytes(), source.is_dir());
+            }
+        }
+        let others = self.patterns.unmatched();
+        let source = first().any(|pattern| !others.contains(pattern));
+        let relative = first().any(|pattern| pattern.1 && others.contains(pattern));
+        monitor.event(Event::UnmatchedPatterns { patterns: &patterns, more, relative, source });
     }
 
     fn is_source(&self, path: &[u8]) -> bool {

@@ -47,7 +47,7 @@ pub(crate) fn event(event: &Event<'_>) -> String {
         Event::EngineRefused { engine, why, next: None } => {
             format!("{engine} cannot copy here: {}; copying files one at a time", reasons::engine_refusal(why))
         }
-        Event::UnmatchedPatterns { patterns, more, relative } => unmatched(patterns, more, relative),
+        Event::UnmatchedPatterns { patterns, more, relative, source } => unmatched(patterns, more, relative, source),
         Event::RepositorySkipped(path) => format!("skipped the repository itself: {}", text::path(path)),
         Event::NoLocks => {
             "the repository's filesystem has no locks: make sure that only one run uses it at a time".into()
@@ -230,14 +230,15 @@ fn missing(paths: &[PathBuf]) -> String {
     }
 }
 
-fn unmatched(patterns: &[&str], more: usize, relative: bool) -> String {
+fn unmatched(patterns: &[&str], more: usize, relative: bool, source: bool) -> String {
     let subject = if patterns.len() + more == 1 { "this pattern" } else { "these patterns" };
     let named = patterns.join(", ");
     let more = if more > 0 { format!(" and {} more", count(more as u64)) } else { String::new() };
+    let source = if source { "a source is never excluded; " } else { "" };
     let why = "entries below an excluded directory are not looked at";
     let also =
         if relative { "; a path that does not begin with '/' is relative to the top of each source" } else { "" };
-    format!("{subject} matched nothing: {named}{more} ({why}{also})")
+    format!("{subject} matched nothing: {named}{more} ({source}{why}{also})")
 }
 
 fn not_kept(what: &str, entries: u64, first: &Path) -> String {
@@ -266,8 +267,8 @@ mod tests {
             event(&Event::FileSkipped { path, why: Skip::Sparse }),
             event(&Event::NotShared { bytes: 4096, why: Pinned::Held }),
             event(&Event::CacheReplaced { path, why: &CacheFault::Truncated }),
-            event(&Event::UnmatchedPatterns { patterns: &["*.o"], more: 0, relative: false }),
-            event(&Event::UnmatchedPatterns { patterns: &["a", "b/c"], more: 1200, relative: true }),
+            event(&Event::UnmatchedPatterns { patterns: &["*.o"], more: 0, relative: false, source: false }),
+            event(&Event::UnmatchedPatterns { patterns: &["a", "b/c"], more: 1200, relative: true, source: true }),
         ];
         assert_eq!(
             sentences,
@@ -284,8 +285,9 @@ mod tests {
                 "4.0 KiB of equal data is not shared: held by something outside the given paths, such as a snapshot",
                 "the cache '/a\\n' is cut short: replacing it, and comparing all files again",
                 "this pattern matched nothing: *.o (entries below an excluded directory are not looked at)",
-                "these patterns matched nothing: a, b/c and 1,200 more (entries below an excluded directory are not \
-                 looked at; a path that does not begin with '/' is relative to the top of each source)",
+                "these patterns matched nothing: a, b/c and 1,200 more (a source is never excluded; entries below an \
+                 excluded directory are not looked at; a path that does not begin with '/' is relative to the top of \
+                 each source)",
             ]
         );
     }
