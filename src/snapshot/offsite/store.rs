@@ -12,7 +12,9 @@ use rustic_core::{
     ConfigOptions, Credentials, KeyOptions, OpenStatus, Repository, RepositoryBackends, RepositoryOptions, RusticError,
     RusticResult, WriteBackend,
 };
-use std::fs::{self, DirBuilder};
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+use std::fs::{self, DirBuilder, File};
 use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
@@ -85,12 +87,12 @@ impl Store {
                 .hint("use it with its own password, or choose another path")
                 .with_code("exists"));
         }
-        if let Some(path) = local(&access.url) {
-            make_private(path)?;
-        }
+        let place = local(&access.url).map(Place::take).transpose()?;
         repository.init(&password, &KeyOptions::default(), &ConfigOptions::default()).map(drop).map_err(|error| {
             // The next attempt needs an empty directory.
-            local(&access.url).into_iter().for_each(clear);
+            if let Some(place) = &place {
+                place.clear();
+            }
             fault(error)
         })
     }
@@ -122,28 +124,45 @@ impl Store {
     }
 }
 
-/// Makes the directory of a store, for its owner alone.
-fn make_private(path: &Path) -> Result<()> {
-    let failed = |cause| Error::io("make a store at", path, cause);
-    if let Some(above) = path.parent() {
-        fs::create_dir_all(above).map_err(failed)?;
-    }
-    match DirBuilder::new().mode(0o700).create(path) {
-        Err(cause) if cause.kind() == io::ErrorKind::AlreadyExists => {}
-        made => return made.map_err(failed),
-    }
-    if fs::read_dir(path).map_err(failed)?.next().is_some() {
-        let cause = io::Error::other("the directory is not empty");
-        return Err(failed(cause).hint("choose a new directory").with_code("exists"));
-    }
-    Ok(())
+/// The directory of a store in the making. While it exists, no other run makes one there.
+struct Place<'p> {
+    path: &'p Path,
+    /// Locked.
+    _dir: File,
 }
 
-/// Removes what a failed attempt made in a directory that had been empty.
-fn clear(path: &Path) {
-    for entry in fs::read_dir(path).into_iter().flatten().flatten() {
-        let is_dir = entry.file_type().is_ok_and(|kind| kind.is_dir());
-        let _ = if is_dir { fs::remove_dir_all(entry.path()) } else { fs::remove_file(entry.path()) };
+impl Place<'_> {
+    /// Everything that a store has. `config` completes it.
+    const NAMES: [&'static str; 6] = ["config", "data", "index", "keys", "locks", "snapshots"];
+
+    /// Makes the directory, for its owner alone. An existing one must be empty.
+    fn take(path: &Path) -> Result<Place<'_>> {
+        let failed = |cause| Error::io("make a store at", path, cause);
+        if let Some(above) = path.parent() {
+            fs::create_dir_all(above).map_err(failed)?;
+        }
+        match DirBuilder::new().mode(0o700).create(path) {
+            Err(cause) if cause.kind() == io::ErrorKind::AlreadyExists => {}
+            made => made.map_err(failed)?,
+        }
+        let dir = File::open(path).map_err(failed)?;
+        match flock(&dir, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) => Err(failed(io::Error::other("another run makes one there")).with_code("exists")),
+            // Some network filesystems have no locks.
+            _ if fs::read_dir(path).map_err(failed)?.next().is_none() => Ok(Place { path, _dir: dir }),
+            _ => {
+                let cause = io::Error::other("the directory is not empty");
+                Err(failed(cause).hint("choose a new directory").with_code("exists"))
+            }
+        }
+    }
+
+    /// Removes what a failed attempt made.
+    fn clear(&self) {
+        for path in Place::NAMES.map(|name| self.path.join(name)) {
+            let is_dir = path.symlink_metadata().is_ok_and(|meta| meta.is_dir());
+            let _ = if is_dir { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+        }
     }
 }
 
