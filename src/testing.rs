@@ -19,8 +19,11 @@ pub mod manifest {
 pub mod fuzz {
     use crate::{content, dedupe, extents, fs, program, snapshot, sys, tree, usage};
 
-    /// The name of each target, and its function.
-    pub const TARGETS: &[(&str, fn(&[u8]))] = &[
+    /// The name of a target, and its function.
+    pub type Target = (&'static str, fn(&[u8]));
+
+    /// All targets.
+    pub const TARGETS: &[Target] = &[
         ("addresses", snapshot::replicate::fuzz::addresses),
         ("blocks", dedupe::fuzz::blocks),
         ("cache", dedupe::fuzz::cache),

@@ -45,7 +45,7 @@ fn each_command_has_a_page_with_its_options_and_examples() {
         let help = pleach(words).expect(0).stdout;
         let missing: Vec<String> = long_options(&help).difference(&long_options(&text)).cloned().collect();
         assert!(missing.is_empty(), "{page} lacks {missing:?}");
-        let is_hidden = matches!(command, "send" | "receive");
+        let is_hidden = matches!(command, "send" | "receive" | "man");
         assert!(
             is_hidden || listed.contains(&format!("pleach-{command}(1)")) || command.contains("offsite-"),
             "{page}"

@@ -245,6 +245,7 @@ pub(crate) enum Command {
     #[command(after_help = help::MORE, after_long_help = help::long(texts::COMPLETIONS_EXAMPLES))]
     Completions(Completions),
     /// Write the man pages into a directory
+    #[command(hide = true)]
     #[command(after_help = help::MORE, after_long_help = help::long(texts::MAN_EXAMPLES))]
     Man(Man),
 }

@@ -38,6 +38,7 @@ Examples:
   pleach probe /backup                      the features of the filesystem there
   pleach du /backup/2026-11-*               how much they share, and how much deleting them would free
   pleach completions bash > /etc/bash_completion.d/pleach
+  pleach man /usr/local/share/man/man1      install the man pages
 
 'pleach COMMAND --help' shows the options and more examples of a command.";
 
