@@ -10,6 +10,7 @@ mod kinds;
 mod objects;
 mod site;
 
+use crate::harness::random::{Random, seed};
 use crate::harness::*;
 use crate::on_filesystems;
 use commands::Command;
@@ -18,6 +19,7 @@ use kinds::Damage;
 use objects::Object;
 use site::Site;
 use std::collections::{BTreeSet, HashMap};
+use std::env;
 use std::fs::File;
 use std::path::PathBuf;
 use std::process::{self, Stdio};
@@ -25,6 +27,18 @@ use std::process::{self, Stdio};
 /// The limits on each run: seconds, and bytes of addresses.
 const SECONDS: &str = "60";
 const ADDRESSES: &str = "--as=2147483648";
+
+/// Of the kinds of damage to each thing, one in so many is chosen, and another one in each run of the tests.
+/// `PLEACH_TEST_DAMAGE=1` chooses all.
+const PART: usize = 4;
+
+/// The chosen kinds of damage to a thing.
+fn chosen(object: Object, kind: Kind) -> Vec<Damage> {
+    let part = env::var("PLEACH_TEST_DAMAGE").map_or(PART, |part| part.parse().expect("it is a number"));
+    let first = Random(seed()).below(part) + object as usize;
+    let possible = Damage::ALL.into_iter().filter(|damage| object.cannot_be(*damage, kind).is_none());
+    possible.enumerate().filter(|(number, _)| (number + first).is_multiple_of(part)).map(|(_, damage)| damage).collect()
+}
 
 /// Runs a command within the limits.
 fn run(command: Command, object: Object, damage: Option<Damage>, site: &Site) -> Run {
@@ -60,7 +74,7 @@ fn assert_no_wrong_success(fs: &Filesystem, objects: &[Object]) {
             assert_eq!(run.status, 0, "{command:?} on a sound repository: {run:?}");
             sound.insert(key, run);
         }
-        for damage in Damage::ALL.into_iter().filter(|damage| object.cannot_be(*damage, site.kind()).is_none()) {
+        for damage in chosen(object, site.kind()) {
             let mut is_as_damaged = false;
             for &command in &commands {
                 if !is_as_damaged {

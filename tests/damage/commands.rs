@@ -41,12 +41,13 @@ pub(super) enum Command {
     Put,
     Probe,
     Completions,
+    Man,
     InitProfile,
     Offsite,
 }
 
 impl Command {
-    pub(super) const ALL: [Command; 36] = [
+    pub(super) const ALL: [Command; 37] = [
         Command::List,
         Command::Find,
         Command::Log,
@@ -81,6 +82,7 @@ impl Command {
         Command::Put,
         Command::Probe,
         Command::Completions,
+        Command::Man,
         Command::InitProfile,
         Command::Offsite,
     ];
@@ -114,6 +116,7 @@ impl Command {
             Command::Put => "put",
             Command::Probe => "probe",
             Command::Completions => "completions",
+            Command::Man => "man",
             Command::InitProfile => "init-profile",
             Command::Offsite => "offsite",
         }
@@ -123,7 +126,7 @@ impl Command {
     pub(super) fn is_harmless(self) -> Option<&'static str> {
         match self {
             Command::Probe => Some("it looks at the filesystem, and at no file of a repository"),
-            Command::Completions | Command::InitProfile => Some("it reads nothing"),
+            Command::Completions | Command::Man | Command::InitProfile => Some("it reads nothing"),
             Command::Offsite => Some("it takes seconds for each store; tests/offsite has its own damage"),
             _ => None,
         }
@@ -201,7 +204,9 @@ impl Command {
             Command::Adopt => owned(&[&site.old(), word("--source"), word("/old"), repo]),
             Command::Dedupe => owned(&[word("--cache"), &site.cache(), repo]),
             Command::Put => owned(&[word("--base"), tree_file, &target]),
-            Command::Probe | Command::Completions | Command::InitProfile | Command::Offsite => Vec::new(),
+            Command::Probe | Command::Completions | Command::Man | Command::InitProfile | Command::Offsite => {
+                Vec::new()
+            }
         };
         [self.name(), "--threads", "2"]
             .map(OsString::from)

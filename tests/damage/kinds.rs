@@ -94,7 +94,8 @@ fn change_target(link: &Path, change: impl FnOnce(&mut Vec<u8>)) {
 fn flip(path: &Path, status: &fs::Metadata) {
     let at = status.len() / 2;
     let mut byte = [0];
-    File::open(path).and_then(|file| file.read_exact_at(&mut byte, at)).expect("the file has a byte there");
+    // What a stopped run leaves may be empty: it gets a byte.
+    File::open(path).and_then(|file| file.read_at(&mut byte, at)).expect("the file can be read");
     overwrite(path, at, &[byte[0] ^ 1]);
     let time = |seconds, nanos| rustix::fs::Timespec { tv_sec: seconds, tv_nsec: nanos };
     let times = Timestamps {

@@ -126,6 +126,7 @@ impl Object {
                 Some("a directory has no content of its own")
             }
             (Object::Latest, Damage::Unreadable) => Some("a link has no permissions"),
+            (Object::Stream | Object::BasedStream, Damage::Pipe) => Some("a stream may come from a pipe"),
             _ => None,
         }
     }

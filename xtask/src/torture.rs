@@ -31,6 +31,7 @@ const TESTS: &[&str] = &[
     "random_changes",
     "random_edits",
     "replicate::mutated",
+    "damage::",
     "ranges::random",
     "diff::random",
 ];
@@ -42,6 +43,7 @@ const SCALE: &[(&str, &str)] = &[
     ("PLEACH_TEST_POWER_CUTS", "10"),
     ("PLEACH_TEST_SEQUENCES", "30"),
     ("PLEACH_TEST_MUTATIONS", "300"),
+    ("PLEACH_TEST_DAMAGE", "2"),
 ];
 
 /// Runs the chore.
