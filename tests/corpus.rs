@@ -48,3 +48,20 @@ fn each_fuzz_target_has_a_binary_and_a_few_short_inputs() {
         assert!((1..=MOST.0).contains(&inputs.len()) && bytes <= MOST.1, "{target}: {} of {bytes}", inputs.len());
     }
 }
+
+/// `cargo xtask fuzz` builds with the locked versions only.
+#[test]
+fn the_lock_of_the_fuzz_targets_has_all_dependencies_of_pleach() {
+    let read = |path: &str| fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap();
+    let (manifest, lock) = (read("Cargo.toml"), read("tests/fuzz/Cargo.lock"));
+    let (_, after) = manifest.split_once("\n[dependencies]\n").unwrap();
+    let dependencies = after.lines().take_while(|line| !line.starts_with('['));
+    let (_, own) = lock.split_once("\nname = \"pleach\"\n").unwrap();
+    let locked = own.split("[[package]]").next().unwrap();
+    for line in dependencies.filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        let name = line.split(' ').next().unwrap();
+        // A version follows if there are several.
+        let has = locked.contains(&format!("\"{name}\"")) || locked.contains(&format!("\"{name} "));
+        assert!(has, "{name}: run `cargo update --workspace --manifest-path tests/fuzz/Cargo.toml`");
+    }
+}
