@@ -32,7 +32,7 @@ rm $DATA/photos/img_3
 pleach restore $DATA/backup latest $DATA/photos/img_3 --target /
 cmp $DATA/photos/img_3 $DATA/photos/img_2
 pleach list $DATA/backup
-pleach verify $DATA/backup
+[ -n \"$EMULATED\" ] || pleach verify $DATA/backup
 rm -r $DATA/backup";
 
 /// Runs the trial, inside a namespace, with a directory for its systems.
@@ -101,7 +101,7 @@ fn photos(data: &Path) -> Result<()> {
     (0..4).try_for_each(|number| Ok(fs::write(data.join(format!("photos/img_{number}")), &content)?))
 }
 
-/// Runs the program of another architecture by an emulator.
+/// Runs the program of another architecture by an emulator. That has no openat2(2), which `verify` needs.
 fn emulated(dir: &Path, dist: &Path, arch: Arch, data: &Path) -> Result<()> {
     let programs = dir.join("programs");
     fs::create_dir(&programs)?;
@@ -114,7 +114,7 @@ fn emulated(dir: &Path, dist: &Path, arch: Arch, data: &Path) -> Result<()> {
     fs::write(&wrapper, format!("#!/bin/sh\nexec qemu-{}-static {} \"$@\"\n", arch.name(), binary.display()))?;
     fs::set_permissions(&wrapper, fs::Permissions::from_mode(0o755))?;
     let path = format!("{}:{SEARCHED}", programs.display());
-    run(program("sh").args(["-c", FIRST_TASK]).env("PATH", path).env("DATA", data))
+    run(program("sh").args(["-c", FIRST_TASK]).env("PATH", path).env("DATA", data).env("EMULATED", "yes"))
 }
 
 /// A system in a directory.
