@@ -75,6 +75,7 @@ pub(super) const JOBS: &[Job] = &[
         words: |scene| line(scene, "snapshot --name three {at}/source {at}/repo"),
         repo: Some("repo"),
         problem: |scene| snapshot_problem(scene, "repo", "three", &scene.at.join("source")),
+        once: true,
         ..PLAIN
     },
     Job {
@@ -82,6 +83,7 @@ pub(super) const JOBS: &[Job] = &[
         words: |scene| line(scene, "snapshot --name first {other}/source {at}/new"),
         repo: Some("new"),
         problem: |scene| snapshot_problem(scene, "new", "first", &scene.other.join("source")),
+        once: true,
         ..PLAIN
     },
     Job {

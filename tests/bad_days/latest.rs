@@ -30,7 +30,7 @@ on_filesystems! {
         // The manifest is moved first, the link next.
         let strace = ["strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=renameat"];
         let strace = [&strace[..], &["-e", "inject=renameat:error=EIO:when=2"]].concat();
-        behind(&strace, &snapshot_named("two", &source, &repo)).expect(1).saying("the snapshot two is complete");
+        behind(&strace, &snapshot_named("two", &source, &repo)).expect(3).saying("the snapshot two is complete");
         assert_eq!(listed(&repo), ["one", "two"]);
         pleach(["verify".as_ref(), repo.as_os_str()]).expect(0);
         pleach(snapshot_named("three", &source, &repo)).expect(0);

@@ -65,7 +65,7 @@ pub(crate) use past::Past;
 pub(crate) use removal::Removal;
 pub use stats::Stats;
 
-use crate::error::{ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::fs::filesystem::{Filesystem, Kind};
 use crate::fs::procfs;
 use crate::monitor::{Event, Monitor};
@@ -138,7 +138,7 @@ fn take(
     options: &Options,
     monitor: &dyn Monitor,
 ) -> Result<Stats> {
-    let noting = Noting::new(monitor);
+    let (noting, outer) = (Noting::new(monitor), monitor);
     let monitor: &dyn Monitor = &noting;
     // A new repository cannot have the parent that the user names.
     let repository = if options.parent.is_some() { Repository::open(repo)? } else { Repository::open_or_create(repo)? };
@@ -170,11 +170,16 @@ fn take(
             Err(error) if error.kind() == ErrorKind::Damage && previous.is_some() => {
                 candidates.pass_over(error, monitor);
             }
-            Ok(stats) => {
+            Ok((mut stats, later)) => {
                 let Notes { problems: first, count, skipped, skipped_count, .. } = noting.finish();
                 if count > 0 {
                     let problems = Problems { count, first, skipped, skipped_count: Some(skipped_count) };
                     repository::note_problems(&repository, &stats.name, &problems);
+                }
+                // It is no problem of the snapshot.
+                if let Some(error) = later {
+                    outer.problem(&error);
+                    stats.errors += 1;
                 }
                 return Ok(stats);
             }
@@ -183,7 +188,8 @@ fn take(
     }
 }
 
-/// Takes the snapshot and compares it with an earlier one. Leftovers of killed runs are gone afterwards.
+/// Takes the snapshot and compares it with an earlier one. Leftovers of killed runs are gone afterwards. Returns its
+/// counts, and the error of a step that the next run takes.
 ///
 /// # Errors
 /// Kind `Damage` if the manifest of the earlier snapshot is damaged; nothing of the new snapshot is left then.
@@ -195,7 +201,7 @@ fn take_beside(
     previous: Option<&Previous>,
     options: &Options,
     noting: &Noting<'_>,
-) -> Result<Stats> {
+) -> Result<(Stats, Option<Error>)> {
     let monitor: &dyn Monitor = noting;
     let name = repository::free_name(repository, options.name.as_deref(), timestamp.created)?;
     // Data written before the run does not count as its cost.
@@ -226,7 +232,7 @@ fn take_beside(
     match result {
         Ok((stats, seen)) => {
             monitor.phase("publishing", None);
-            repository::publish(repository, staging)?;
+            let later = repository::publish(repository, staging)?;
             note_seen(repository, (&name, parent.map(|parent| parent.name.as_str())), seen);
             let stats = cost::measure(Stats { name, ..stats }, repository, (before, filesystem), is_based, options);
             // The snapshot is complete. The next run deletes what an error leaves in the trash or on its way there.
@@ -234,7 +240,7 @@ fn take_beside(
                 let _ = repository::drop_blocks(repository, &parent.name);
             }
             let _ = repository::clear_leftovers(repository, &[], options.threads_for(true), monitor);
-            Ok(stats)
+            Ok((stats, later))
         }
         // An interrupted run must stop quickly: the next run clears the leftovers.
         Err(error) if error.kind() == ErrorKind::Interrupted => Err(error),

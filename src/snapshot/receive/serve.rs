@@ -146,6 +146,8 @@ fn receive_all<R: Read, W: Write>(
                 }
                 if has(repository, &begin)? {
                     pass_over(&mut input, monitor)?;
+                    // The transfer that brought it may have ended just before.
+                    repository::correct_latest(repository)?;
                 } else {
                     let Received { name, data_bytes, shared_bytes } =
                         snapshot(repository, &mut input, &begin, threads, monitor)?;

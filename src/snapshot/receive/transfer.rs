@@ -53,7 +53,9 @@ pub(super) fn snapshot<R: Read>(
         Ok(received) => {
             monitor.phase("publishing", None);
             repository::note_identity(repository, &begin.header.name, &begin.identity)?;
-            repository::publish(repository, staging)?;
+            if let Some(error) = repository::publish(repository, staging)? {
+                return Err(error);
+            }
             repository::correct_latest(repository)?;
             Ok(received)
         }

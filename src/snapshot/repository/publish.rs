@@ -26,8 +26,10 @@ const NEW_LINK: &str = "latest.new";
 
 /// Publishes a staged snapshot, complete and on the disk. Then moves `latest` to it.
 ///
+/// Returns the error of a step that failed after the snapshot had appeared. The next run takes that step.
+///
 /// Entries of its `links` directory stay in the trash for [`clear_leftovers`](super::clear_leftovers).
-pub(crate) fn publish(repository: &Repository, staging: Staging) -> Result<()> {
+pub(crate) fn publish(repository: &Repository, staging: Staging) -> Result<Option<Error>> {
     let name = staging.name();
     let failed = |errno| Error::io("publish the snapshot", repository.root.join(name), errno);
     let manifest = staging.dir.file("manifest", OFlags::RDONLY, Mode::empty())?;
@@ -53,16 +55,31 @@ pub(crate) fn publish(repository: &Repository, staging: Staging) -> Result<()> {
     repository.manifests.sync()?;
     block_hashes::publish(repository, &staging)?;
     rename::without_replacing(&staging.dir, "tree", &repository.root, name).map_err(failed)?;
-    match subvolume {
+    let sealed = match subvolume {
         // Only now, since a read-only subvolume cannot be moved. If this run is killed, the directory in `partial`
         // makes the next run do it. The sync that follows the move of `latest` writes all three: Btrfs commits as a
         // whole after a subvolume was moved.
-        Some(before) => subvolume::seal(repository, name, staging.tree.as_fd(), &before, &manifest)?,
-        None => repository.root.sync()?,
+        Some(before) => subvolume::seal(repository, name, staging.tree.as_fd(), &before, &manifest),
+        None => {
+            repository.root.sync()?;
+            Ok(())
+        }
+    };
+    let moved = move_link(repository, is_linked);
+    repository.root.sync()?;
+    let later = |error: Error, step| error.hint(format!("the snapshot {name} is complete; the next one {step}"));
+    if let Err(error) = sealed {
+        // The directory in `partial` stays.
+        return Ok(Some(later(error, "makes it read-only")));
     }
-    move_link(repository, is_linked)
-        .map_err(|error| error.hint(format!("the snapshot {name} is complete; the next one moves the link")))?;
-    let area = staging.area.of(repository)?;
+    // The next run clears what stays.
+    let _ = clear(repository, &staging);
+    Ok(moved.err().map(|error| later(error, "moves the link")))
+}
+
+/// Removes the directory of a snapshot that was published.
+fn clear(repository: &Repository, staging: &Staging) -> Result<()> {
+    let (area, name) = (staging.area.of(repository)?, staging.name());
     for note in [FINISHED, JOURNAL, POSITION] {
         let _ = staging.dir.unlink(note);
     }
@@ -87,7 +104,8 @@ pub(super) fn complete(repository: &Repository, partial: &Dir, name: &[u8]) -> R
 /// Moves the link `latest`, also after a removal. The link is on the disk when this returns.
 pub(super) fn point_latest_to(repository: &Repository, name: &str) -> Result<()> {
     let is_linked = make_link(repository, name)?;
-    move_link(repository, is_linked)
+    move_link(repository, is_linked)?;
+    repository.root.sync()
 }
 
 /// Makes the link that will be `latest`. Returns false on a filesystem without symbolic links: the ID `latest` does not
@@ -101,13 +119,15 @@ fn make_link(repository: &Repository, name: &str) -> Result<bool> {
     }
 }
 
-/// Moves the link that was made to its place.
+/// Moves the link that was made to its place. A sync of the repository's directory writes this to the disk.
 fn move_link(repository: &Repository, is_linked: bool) -> Result<()> {
-    if is_linked {
-        fs::renameat(&repository.control, NEW_LINK, &repository.root, LATEST)
-            .map_err(|errno| Error::io("move the link", repository.root.join(LATEST), errno))?;
+    if !is_linked {
+        return Ok(());
     }
-    repository.root.sync()
+    fs::renameat(&repository.control, NEW_LINK, &repository.root, LATEST).map_err(|errno| {
+        let _ = repository.control.unlink(NEW_LINK);
+        Error::io("move the link", repository.root.join(LATEST), errno)
+    })
 }
 
 /// Checks that a tree can be moved to its place, before anything is copied. Returns whether names that differ only
