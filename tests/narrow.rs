@@ -1,5 +1,6 @@
 //! Snapshots that look only at what changed since the last one, as Btrfs's transactions or the inodes of XFS show it.
 
+mod both;
 mod xfs;
 
 use crate::harness::edits::Tree;
@@ -9,11 +10,10 @@ use crate::harness::own::Own;
 use crate::harness::random::{Random, seed};
 use crate::harness::*;
 use crate::on_filesystems;
+use both::Both;
 use pleach::monitor::Recording;
 use pleach::snapshot::create::{self, Options, Stats};
-use pleach::testing::manifest::{Item, Reader};
 use pleach::tree::exclude::Patterns;
-use std::collections::HashSet;
 use std::env;
 use std::ffi::OsStr;
 use std::fs;
@@ -35,109 +35,6 @@ fn take(name: &str, sources: &[PathBuf], repo: &Path, options: &Options) -> (Sta
     (stats, recording)
 }
 
-/// All records of a snapshot's manifest except those of the directories above the source. Devices are numbered in the
-/// order of their appearance: a frozen subvolume has another device each time.
-fn records(repo: &Path, name: &str) -> Vec<Item> {
-    let manifest = Reader::open(&repo.join(".pleach/manifests").join(name)).expect("the manifest is whole");
-    let items = manifest.items().map(|item| item.expect("the manifest is whole"));
-    let items = items.filter(|item| !matches!(item, Item::Directory(directory) if directory.scaffold));
-    let mut devices = Vec::new();
-    let renumbered = items.map(|mut item| {
-        let meta = match &mut item {
-            Item::Directory(directory) => &mut directory.meta,
-            Item::Entry(entry) => &mut entry.meta,
-        };
-        // See `is_place_of_subvolume`.
-        if meta.ino == 2 {
-            (meta.mtime, meta.ctime) = Default::default();
-        }
-        // Renaming a subvolume changes the time of its root only in memory.
-        if meta.ino == 256 {
-            meta.ctime = Default::default();
-        }
-        if !devices.contains(&meta.dev) {
-            devices.push(meta.dev);
-        }
-        meta.dev = devices.iter().position(|dev| *dev == meta.dev).unwrap_or_default() as u64;
-        item
-    });
-    renumbered.collect()
-}
-
-/// Whether a directory is the place of a subvolume in the snapshot of another one. Its times are those of its first
-/// look-up.
-fn is_place_of_subvolume(path: &Path) -> bool {
-    fs::symlink_metadata(path).is_ok_and(|status| status.ino() == 2)
-}
-
-/// The path of each record.
-fn path_of(item: &Item) -> String {
-    match item {
-        Item::Directory(directory) => String::from_utf8_lossy(&directory.path).into_owned(),
-        Item::Entry(entry) => String::from_utf8_lossy(&entry.name).into_owned(),
-    }
-}
-
-/// The bytes in holes of all files. Names of one inode count once.
-fn hole_bytes(records: &[Item]) -> u64 {
-    let mut linked = HashSet::new();
-    let entries = records.iter().filter_map(|item| if let Item::Entry(entry) = item { Some(entry) } else { None });
-    let first = entries.filter(|entry| entry.meta.nlink < 2 || linked.insert((entry.meta.dev, entry.meta.ino)));
-    first.filter_map(|entry| entry.file()).map(|file| file.holes).sum()
-}
-
-/// A source, a repository with narrow walks, and one with walks of everything.
-struct Both {
-    sources: Vec<PathBuf>,
-    narrow: PathBuf,
-    whole: PathBuf,
-    options: Options,
-}
-
-impl Both {
-    fn new(repos: &Own, name: &str, sources: Vec<PathBuf>, options: Options) -> Both {
-        let path = |kind| repos.join(format!("{kind}-{name}"));
-        Both { sources, narrow: path("narrow"), whole: path("whole"), options }
-    }
-
-    /// Takes both snapshots, and asserts that trees, records and counts are the same. Returns whether the first one was
-    /// narrow.
-    fn night(&self, name: &str, what: &str) -> bool {
-        settle();
-        let (one, recording) = take(name, &self.sources, &self.narrow, &self.options);
-        let all = Options { narrow_walks: Some(0), ..self.options.clone() };
-        let (other, checks) = take(name, &self.sources, &self.whole, &all);
-        assert!(!has(&checks, "ChangeMissed") && !has(&checks, "ChangesOnly"), "{what}: {:?}", checks.events);
-        let (narrow, whole) = (records(&self.narrow, name), records(&self.whole, name));
-        for (a, b) in narrow.iter().zip(&whole) {
-            assert_eq!(a, b, "{name} after {what}, at {}", path_of(b));
-        }
-        assert_eq!(narrow.len(), whole.len(), "{name} after {what}");
-        // The next narrow walk subtracts the records that it meets from this sum.
-        assert_eq!(hole_bytes(&whole), other.hole_bytes, "{name} after {what}");
-        // How much is read of renamed files depends on the order in which they are found.
-        assert_eq!(one, Stats { read_bytes: one.read_bytes, ..other }, "{name} after {what}");
-        for source in &self.sources {
-            let copies = [&self.narrow, &self.whole].map(|repo| inside(repo, name, source));
-            let differences = tools::differences(&copies[1], &copies[0]);
-            let is_real = |line: &&str| {
-                let path = line.strip_prefix(".d..t...... ").unwrap_or_default();
-                !line.is_empty() && !is_place_of_subvolume(&source.join(path))
-            };
-            let differences: Vec<_> = differences.lines().filter(is_real).collect();
-            assert!(differences.is_empty(), "{name} after {what}: {differences:?}");
-        }
-        has(&recording, "ChangesOnly")
-    }
-
-    fn remove(&self) {
-        for repo in [&self.narrow, &self.whole] {
-            tools::let_be_removed(repo);
-            fs::remove_dir_all(repo).unwrap();
-        }
-    }
-}
-
 #[test]
 fn random_changes_give_the_tree_and_the_manifest_of_a_walk_of_everything() {
     let test = concat!(module_path!(), "::random_changes_give_the_tree_and_the_manifest_of_a_walk_of_everything");
@@ -157,7 +54,7 @@ fn random_changes(kind: Kind, own: &Own, repos: &Own, last_night: u64) {
         options.excludes.caches = sequence % 3 == 1;
         // With several threads, chance decides which name of an inode is added first, and how the bytes are counted.
         let options = Options { threads: Some(1), ..options };
-        let both = Both::new(repos, &sequence.to_string(), vec![source.clone()], options);
+        let both = Both::new(kind, repos, &sequence.to_string(), vec![source.clone()], options);
         let mut tree = Tree::new(kind, source.clone(), Random(seed.wrapping_add(sequence)));
         both.night("n0", "the first");
         for night in 1..=last_night {

@@ -109,7 +109,11 @@ on_filesystems! {
     }
 
     fn what_a_snapshot_added_is_shown_and_kept(fs: &Filesystem) {
-        let (source, repo) = (fs.dir("source"), fs.join("repo"));
+        // What others free meanwhile counts too.
+        let test = concat!(module_path!(), "::what_a_snapshot_added_is_shown_and_kept");
+        let Some(own) = Own::new(fs.kind, test, 600, &[], "") else { return };
+        let (source, repo) = (own.join("source"), own.join("repo"));
+        fs::create_dir(&source).unwrap();
         let elsewhere = fs.elsewhere();
         let far = elsewhere.dir("far");
         write(source.join("near"), &bytes(1, 3 << 20));
@@ -140,7 +144,11 @@ on_filesystems! {
     }
 
     [btrfs] fn hard_links_are_not_suggested_where_unchanged_files_take_no_space(fs: &Filesystem) {
-        let (source, repo) = (fs.dir("source"), fs.join("repo"));
+        // What others free meanwhile counts too.
+        let test = concat!(module_path!(), "::hard_links_are_not_suggested_where_unchanged_files_take_no_space");
+        let Some(own) = Own::new(fs.kind, test, 1000, &[], "") else { return };
+        let (source, repo) = (own.join("source"), own.join("repo"));
+        fs::create_dir(&source).unwrap();
         let file = |number: u64| source.join(format!("file-{number}"));
         (0..15_000).for_each(|number| write(file(number), &bytes(number, 2000)));
         try_snapshot(&[], &[&source], &repo).expect(0);

@@ -1,6 +1,7 @@
 //! A full disk, with more and more free space until the command succeeds.
 
 use super::scene::Scene;
+use crate::harness::disk_space;
 use crate::harness::own::Own;
 use crate::harness::*;
 use crate::on_filesystems;
@@ -11,17 +12,29 @@ use std::path::PathBuf;
 /// The free space of the tries, in KiB.
 const FREE: [u64; 4] = [0, 48, 400, 1500];
 
-/// A file that takes all space.
+/// Files that take all space. Removing files is possible on a full Btrfs too, truncating one is not always.
 struct Filler {
-    file: File,
-    path: PathBuf,
-    length: u64,
+    /// The space that is free after removing a file and those before it, in KiB, and the file.
+    steps: Vec<(u64, PathBuf)>,
+    rest: PathBuf,
 }
 
 impl Filler {
-    fn new(own: &Own) -> Filler {
-        let path = own.join("filler");
-        let file = File::create(&path).unwrap();
+    /// Takes all space. Later this much of it can be left, in KiB.
+    fn new(own: &Own, free: &[u64]) -> Filler {
+        let mut before = 0;
+        let mut step = |&free: &u64| {
+            let path = own.join(format!("filler-{free}"));
+            let file = File::create(&path).unwrap();
+            if free > before {
+                fallocate(file, FallocateFlags::empty(), 0, (free - before) << 10).unwrap();
+            }
+            before = free;
+            (free, path)
+        };
+        let steps = free.iter().map(&mut step).collect();
+        let rest = own.join("filler");
+        let file = File::create(&rest).unwrap();
         let (mut length, mut step) = (0, 16 << 20);
         while step >= 4096 {
             match fallocate(&file, FallocateFlags::empty(), length, step) {
@@ -30,18 +43,21 @@ impl Filler {
             }
         }
         rustix::fs::syncfs(&file).unwrap();
-        Filler { file, path, length }
+        Filler { steps, rest }
     }
 
     /// Leaves this much space.
-    fn leave(&self, kibibytes: u64) {
-        self.file.set_len(self.length.saturating_sub(kibibytes << 10)).unwrap();
-        rustix::fs::syncfs(&self.file).unwrap();
+    fn leave(&mut self, kibibytes: u64) {
+        for (_, path) in self.steps.extract_if(.., |(free, _)| *free <= kibibytes) {
+            fs::remove_file(path).unwrap();
+        }
+        rustix::fs::syncfs(File::open(&self.rest).unwrap()).unwrap();
     }
 
-    fn remove(self) {
-        self.leave(u64::MAX >> 10);
-        fs::remove_file(&self.path).unwrap();
+    /// Removes the files, and waits until the space can be used: XFS frees it in the background.
+    fn remove(mut self) {
+        self.leave(u64::MAX);
+        disk_space::give_back(&self.rest);
     }
 }
 
@@ -67,7 +83,7 @@ on_filesystems! {
         let mut failed = 0;
         for job in scene.jobs(fs.reflinks()) {
             job.prepare(&scene);
-            let filler = Filler::new(&own);
+            let mut filler = Filler::new(&own, &FREE);
             let is_done = FREE.into_iter().any(|free| {
                 filler.leave(free);
                 let run = scene.run(job, &[]);
@@ -92,10 +108,11 @@ fn a_store_that_could_not_be_made_on_a_full_disk_can_be_made_later() {
     let test = concat!(module_path!(), "::a_store_that_could_not_be_made_on_a_full_disk_can_be_made_later");
     let Some(own) = Own::new(Kind::Ext4, test, 32, &["-O", "^has_journal"], "") else { return };
     let store = own.join("store");
-    let filler = Filler::new(&own);
+    let space = [0, 8, 32, 100, 200, 300];
+    let mut filler = Filler::new(&own, &space);
     let mut failed = 0;
     // Directories take space first, then the files in them.
-    for free in [0, 8, 32, 100, 200, 300] {
+    for free in space {
         filler.leave(free);
         let run = make_store(&store);
         if run.status == 0 {
