@@ -9,6 +9,7 @@
 mod bench;
 mod demo;
 mod dist;
+mod failures;
 mod fuzz;
 mod test;
 mod tidy;

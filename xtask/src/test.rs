@@ -4,6 +4,7 @@
 //! the tests that could not run.
 
 use crate::command;
+use crate::failures::Failures;
 use crate::image::{Kind, Mounted};
 use crate::namespace::{self, Rights};
 use crate::packages;
@@ -118,8 +119,8 @@ pub(crate) struct Outcome {
     failed: u64,
     /// Name and reason of each test that could not run, though Rust's runner counts it as passed.
     skipped: Vec<String>,
-    /// What the failed tests printed: Rust's runners print it far above their last lines.
-    failures: Vec<String>,
+    /// What the failed tests said: Rust's runners print it far above their last lines.
+    failures: Failures,
     /// The last line of each of Rust's runners.
     results: Vec<String>,
     /// What tests with random choices counted, by its name.
@@ -149,7 +150,6 @@ pub(crate) fn cargo_test(dir: &Path, filters: &[String], kinds: &[Kind], variabl
     cargo.env_remove("PLEACH_REPO");
     let mut child = cargo.stdout(Stdio::piped()).spawn().context("cannot run cargo")?;
     let mut outcome = Outcome { filtered: !filters.is_empty(), ..Outcome::default() };
-    let mut of_failure = false;
     for line in BufReader::new(child.stdout.take().expect("stdout is a pipe")).split(b'\n') {
         let line = line?;
         let line = String::from_utf8_lossy(&line);
@@ -163,10 +163,7 @@ pub(crate) fn cargo_test(dir: &Path, filters: &[String], kinds: &[Kind], variabl
             if let Some((what, number)) = counted(&line) {
                 *outcome.counted.entry(what.into()).or_default() += number;
             }
-            of_failure = is_of_failure(&line, of_failure);
-            if of_failure && outcome.failures.len() < FAILURE_LINES {
-                outcome.failures.push(line.into_owned());
-            }
+            outcome.failures.read(&line);
         }
     }
     outcome.success = child.wait()?.success();
@@ -179,16 +176,6 @@ pub(crate) fn cargo_test(dir: &Path, filters: &[String], kinds: &[Kind], variabl
 
 /// The variable by which Rust's runner takes its number of threads.
 const THREADS: &str = "RUST_TEST_THREADS";
-
-/// As many lines of failed tests are repeated at the end.
-const FAILURE_LINES: usize = 200;
-
-/// Whether a line belongs to what a failed test printed, if the line before did (`before`) or not.
-fn is_of_failure(line: &str, before: bool) -> bool {
-    let begins = line.starts_with("---- ") && line.ends_with(" ----");
-    // The list of the names follows.
-    begins || before && line != "failures:"
-}
 
 /// What a test counted: a line such as `counted: 12 power cuts`, perhaps behind other output.
 fn counted(line: &str) -> Option<(&str, u64)> {
@@ -210,7 +197,7 @@ impl Outcome {
         self.passed += other.passed;
         self.failed += other.failed;
         self.skipped.extend(other.skipped);
-        self.failures.extend(other.failures);
+        self.failures.lines.extend(other.failures.lines);
         self.results.extend(other.results);
         for (what, number) in other.counted {
             *self.counted.entry(what).or_default() += number;
@@ -220,7 +207,7 @@ impl Outcome {
 
     /// Prints the closing lines and returns the exit status.
     pub(crate) fn close(self) -> ExitCode {
-        for line in self.failures.iter().chain(&self.results) {
+        for line in self.results.iter().chain(&self.failures.lines) {
             println!("{line}");
         }
         for skipped in &self.skipped {
@@ -259,17 +246,5 @@ mod tests {
         assert_eq!(counted("counted: 12 power cuts"), Some(("power cuts", 12)));
         assert_eq!(counted("test a::b ... counted: 3 kills"), Some(("kills", 3)));
         assert_eq!(counted("12 power cuts"), None);
-    }
-
-    #[test]
-    fn what_failed_tests_printed_ends_at_the_list_of_their_names() {
-        let lines =
-            ["test a ... ok", "failures:", "", "---- a::b stdout ----", "panicked", "", "failures:", "    a::b"];
-        let mut of_failure = false;
-        let kept = lines.iter().filter(|line| {
-            of_failure = is_of_failure(line, of_failure);
-            of_failure
-        });
-        assert_eq!(kept.copied().collect::<Vec<_>>(), ["---- a::b stdout ----", "panicked", ""]);
     }
 }
