@@ -1,5 +1,5 @@
 //! Every command that changes something, on bad days: a full disk, calls that fail in the middle, few descriptors,
-//! little memory, other filesystems. Nothing half-done is reported as done, nothing else is harmed, and the same
+//! little memory, other filesystems, leftovers that cannot be cleared. Nothing half-done is reported as done, nothing else is harmed, and the same
 //! command succeeds afterwards.
 
 mod descriptors;
@@ -7,6 +7,7 @@ mod filesystems;
 mod full;
 mod jobs;
 mod latest;
+mod leftovers;
 mod little;
 mod refused_calls;
 mod scene;

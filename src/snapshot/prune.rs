@@ -98,7 +98,7 @@ pub fn prune(repo: &Path, options: &Options, monitor: &dyn Monitor) -> Result<St
         None => removal.remove(&going)?,
         Some(free) => removal.remove_until(&going, free)?,
     };
-    Ok(removal.finish(rows, freed, begun))
+    removal.finish(rows, freed, begun)
 }
 
 /// All snapshots, with the reasons to keep them.

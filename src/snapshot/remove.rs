@@ -67,5 +67,5 @@ pub fn remove(repo: &Path, ids: &[&str], options: &Options, monitor: &dyn Monito
     }
     let going: Vec<String> = rows.iter().filter(|row| row.reasons.is_empty()).map(|row| row.name.clone()).collect();
     let freed = removal.remove(&going)?;
-    Ok(removal.finish(rows, freed, begun))
+    removal.finish(rows, freed, begun)
 }

@@ -4,6 +4,7 @@
 
 mod added;
 mod block_hashes;
+mod clearing;
 mod dir;
 mod durable;
 #[cfg(feature = "testing")]
@@ -36,11 +37,12 @@ mod verified;
 pub use added::Added;
 pub(crate) use added::{Space, added, note_added, space};
 pub(crate) use block_hashes::{BlockHashes, blocks, drop_blocks};
+pub(crate) use clearing::{Clearing, Unreported};
 pub(crate) use dir::Dir;
 pub use handle::Repository;
 pub(crate) use incoming::incoming;
 pub(crate) use layout::{CONTROL, JOURNAL, LIVE, POSITION, POSITION_NEW};
-pub(crate) use leftovers::{Leftover, clear_leftovers, discard, leftovers};
+pub(crate) use leftovers::{Leftover, clear_leftovers, discard, leftovers, try_clearing};
 pub(crate) use lock::Lock;
 pub(crate) use maps::{MapDraft, map};
 pub(crate) use marks::{Marks, check_tag, marks, set_marks};

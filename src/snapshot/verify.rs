@@ -46,7 +46,7 @@ pub use options::{Options, RepairFrom};
 pub use stats::{Row, Stats, Stopped};
 
 use super::noting::Noting;
-use super::repository::{self, Lock, Repository};
+use super::repository::{self, Clearing, Lock, Repository};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::data_loss::is_data_loss;
 use crate::fs::filesystem::Kind;
@@ -143,7 +143,8 @@ pub fn verify(
         result = repair::repair(&repository, &snapshots, origin, findings.take(), monitor, &mut done);
     }
     stats.repaired = done.repaired;
-    stats.add(&snapshots, read_bytes.get(), errors.get() + done.errors);
+    let left = repair.as_ref().map_or(0, |repair| repair.errors);
+    stats.add(&snapshots, read_bytes.get(), errors.get() + done.errors + left);
     if let (Ok(()), Some(part), true) = (&result, part, ids.is_empty() && is_all)
         && let Err(error) = repository::note_verified(&repository, part.end())
     {
@@ -163,6 +164,8 @@ pub fn verify(
 struct Repair {
     origin: Origin,
     findings: Findings,
+    /// What a killed repair left and could not be completed.
+    errors: u64,
     /// Keeps other runs away.
     _lock: Lock,
 }
@@ -171,8 +174,10 @@ impl Repair {
     /// Takes the lock, completes a repair that was killed, and opens the sound copies.
     fn begin(repository: &Repository, from: &RepairFrom, monitor: &dyn Monitor) -> Result<Repair> {
         let lock = repository.lock(monitor)?;
-        repository::complete_repairs(repository, monitor)?;
-        Ok(Repair { origin: Origin::open(repository, from)?, findings: Findings::default(), _lock: lock })
+        let mut clearing = Clearing::new(monitor);
+        repository::complete_repairs(repository, &mut clearing);
+        let (origin, errors) = (Origin::open(repository, from)?, clearing.errors());
+        Ok(Repair { origin, findings: Findings::default(), errors, _lock: lock })
     }
 }
 

@@ -143,7 +143,7 @@ fn take(
     // A new repository cannot have the parent that the user names.
     let repository = if options.parent.is_some() { Repository::open(repo)? } else { Repository::open_or_create(repo)? };
     let _lock = repository.lock(monitor)?;
-    repository::clear_leftovers(&repository, &repository::leftovers(&repository)?, options.threads_for(true), monitor)?;
+    repository::try_clearing(&repository, &repository::leftovers(&repository)?, options.threads_for(true), monitor)?;
     repository.report_strays(monitor)?;
     let filesystem = Filesystem::probe(repository.fd(), repo)?;
     if !filesystem.reflink {
@@ -176,11 +176,14 @@ fn take(
                     let problems = Problems { count, first, skipped, skipped_count: Some(skipped_count) };
                     repository::note_problems(&repository, &stats.name, &problems);
                 }
-                // It is no problem of the snapshot.
+                // These are no problems of the snapshot.
                 if let Some(error) = later {
                     outer.problem(&error);
                     stats.errors += 1;
                 }
+                // The snapshot is complete, also if this is interrupted.
+                let left = repository::clear_leftovers(&repository, &[], options.threads_for(true), outer);
+                stats.errors += left.unwrap_or(0);
                 return Ok(stats);
             }
             Err(error) => return Err(error),
@@ -188,8 +191,8 @@ fn take(
     }
 }
 
-/// Takes the snapshot and compares it with an earlier one. Leftovers of killed runs are gone afterwards. Returns its
-/// counts, and the error of a step that the next run takes.
+/// Takes the snapshot and compares it with an earlier one. Returns its counts, and the error of a step that the next
+/// run takes.
 ///
 /// # Errors
 /// Kind `Damage` if the manifest of the earlier snapshot is damaged; nothing of the new snapshot is left then.
@@ -235,11 +238,9 @@ fn take_beside(
             let later = repository::publish(repository, staging)?;
             note_seen(repository, (&name, parent.map(|parent| parent.name.as_str())), seen);
             let stats = cost::measure(Stats { name, ..stats }, repository, (before, filesystem), is_based, options);
-            // The snapshot is complete. The next run deletes what an error leaves in the trash or on its way there.
             if let Some(parent) = parent.filter(|parent| parent.sources == header.sources) {
                 let _ = repository::drop_blocks(repository, &parent.name);
             }
-            let _ = repository::clear_leftovers(repository, &[], options.threads_for(true), monitor);
             Ok((stats, later))
         }
         // An interrupted run must stop quickly: the next run clears the leftovers.

@@ -6,9 +6,9 @@ use super::forecast::forecast;
 use super::keep::{Free, Reason};
 use super::space::{held_open, wait_for_earlier};
 use super::stats::{Counted, Freed, Row, Stats};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::monitor::{Event, Monitor};
-use crate::snapshot::repository::{self, Marks, Removed, Repository, SnapshotInfo};
+use crate::snapshot::repository::{self, Leftover, Marks, Removed, Repository, SnapshotInfo, Unreported};
 use crate::usage::{self, Bound};
 use std::collections::HashMap;
 use std::time::Instant;
@@ -39,12 +39,16 @@ pub(in crate::snapshot) struct Removal<'a> {
     /// How exact the number of removed snapshots is.
     bound: Bound,
     errors: u64,
+    /// Whether something could not be cleared. The end of the run tries it again, with the space that was freed.
+    has_leftovers: bool,
+    /// Failures of the last emptying of the trash.
+    stuck: u64,
     /// Keeps other runs away. Dropped at the end.
     _lock: Option<repository::Lock>,
 }
 
 impl<'a> Removal<'a> {
-    /// Takes the repository's lock and finishes the work of killed runs. A dry run does neither.
+    /// Takes the repository's lock and finishes the work of killed runs, as far as possible. A dry run does neither.
     pub(in crate::snapshot) fn begin(
         repository: &'a Repository,
         manner: Manner,
@@ -54,15 +58,24 @@ impl<'a> Removal<'a> {
         let cores = std::thread::available_parallelism().map_or(2, usize::from);
         let threads = threads.unwrap_or((cores * 2).clamp(4, 32));
         let _lock = if is_dry_run { None } else { Some(repository.lock(monitor)?) };
-        let (results, bound) = (HashMap::new(), Bound::Exact);
-        let mut removal =
-            Removal { repository, monitor, threads, is_dry_run, no_wait, results, bound, errors: 0, _lock };
+        let mut removal = Removal {
+            repository,
+            monitor,
+            threads,
+            is_dry_run,
+            no_wait,
+            results: HashMap::new(),
+            bound: Bound::Exact,
+            errors: 0,
+            has_leftovers: false,
+            stuck: 0,
+            _lock,
+        };
         if !is_dry_run {
-            // What a killed snapshot has finished stays for the next one. If it cannot, because the disk is full, the
-            // space matters more.
-            let used = repository::leftovers(repository).unwrap_or_default();
-            let cleared = repository::clear_leftovers(repository, &used, threads, monitor)?;
-            removal.errors += cleared.errors;
+            removal.has_leftovers = !repository::try_clearing(repository, &useful(repository), threads, monitor)?;
+            if removal.has_leftovers {
+                removal.empty_trash()?;
+            }
             let _ = repository::correct_latest(repository);
         }
         Ok(removal)
@@ -160,18 +173,17 @@ impl<'a> Removal<'a> {
         let held_before = held_open(self.repository);
         let mut is_held = false;
         for (number, name) in names.iter().enumerate() {
-            let errors = self.errors;
             if missing(self)? == 0 {
                 self.keep_for(&names[number..], &Reason::Free);
                 break;
             }
-            self.apply(std::slice::from_ref(name), &mut meter)?;
+            let is_deleted = self.apply(std::slice::from_ref(name), &mut meter)?;
             let is_gone = self.results.get(name).is_some_and(Option::is_none);
             let missing = missing(self)?;
             if !is_gone || missing == 0 {
                 continue;
             }
-            if !meter.is_settled() || self.errors > errors {
+            if !meter.is_settled() || !is_deleted {
                 // Nobody knows how much this one frees in the end, so no other one is removed for it.
                 self.keep_for(&names[number + 1..], &Reason::Free);
                 break;
@@ -200,7 +212,8 @@ impl<'a> Removal<'a> {
     }
 
     /// The rows with what became of them, and the sums.
-    pub(in crate::snapshot) fn finish(mut self, mut rows: Vec<Row>, freed: Freed, begun: Instant) -> Stats {
+    pub(in crate::snapshot) fn finish(mut self, mut rows: Vec<Row>, freed: Freed, begun: Instant) -> Result<Stats> {
+        self.clear_rest()?;
         for row in &mut rows {
             match self.results.remove(&row.name) {
                 Some(None) => row.kept = false,
@@ -211,11 +224,21 @@ impl<'a> Removal<'a> {
         let kept = rows.iter().filter(|row| row.kept).count() as u64;
         let removed = rows.len() as u64 - kept;
         let (removed_bound, errors, seconds) = (self.bound, self.errors, begun.elapsed().as_secs_f64());
-        Stats { rows, kept, removed, removed_bound, freed, errors, seconds }
+        Ok(Stats { rows, kept, removed, removed_bound, freed, errors, seconds })
     }
 
-    /// Removes snapshots, and waits until their space is free.
-    fn apply(&mut self, names: &[String], meter: &mut Meter) -> Result<()> {
+    /// Clears what could not be cleared before, and reports what stays.
+    fn clear_rest(&mut self) -> Result<()> {
+        if self.has_leftovers {
+            let used = useful(self.repository);
+            self.errors += repository::clear_leftovers(self.repository, &used, self.threads, self.monitor)?;
+        }
+        Ok(())
+    }
+
+    /// Removes snapshots, and waits until their space is free. Returns whether all their files are deleted.
+    fn apply(&mut self, names: &[String], meter: &mut Meter) -> Result<bool> {
+        let mut is_deleted = true;
         let mut rest = names.to_vec();
         while !rest.is_empty() {
             if self.monitor.is_cancelled() {
@@ -236,8 +259,7 @@ impl<'a> Removal<'a> {
             }
             if has_progress {
                 self.monitor.phase("deleting", None);
-                let emptied = repository::empty_trash(self.repository, self.threads, self.monitor)?;
-                self.errors += emptied.errors;
+                is_deleted &= self.empty_trash()?;
                 meter.settle(self.repository, &subvolumes, self.monitor);
             }
             rest.clear();
@@ -249,7 +271,27 @@ impl<'a> Removal<'a> {
         if let Err(error) = repository::correct_latest(self.repository) {
             self.problem(&error);
         }
-        Ok(())
+        Ok(is_deleted)
+    }
+
+    /// Empties the trash. Returns whether nothing stays that was not stuck there before. The end of the run reports
+    /// what stays.
+    ///
+    /// # Errors
+    /// Only if the run is cancelled.
+    fn empty_trash(&mut self) -> Result<bool> {
+        let stuck = match repository::empty_trash(self.repository, self.threads, &Unreported(self.monitor)) {
+            Ok(emptied) => emptied.errors,
+            Err(error) if error.kind() == ErrorKind::Interrupted => return Err(error),
+            Err(_) => {
+                self.has_leftovers = true;
+                return Ok(false);
+            }
+        };
+        let is_deleted = stuck <= self.stuck;
+        self.stuck = stuck;
+        self.has_leftovers |= stuck > 0;
+        Ok(is_deleted)
     }
 
     fn fail(&mut self, name: String, error: &Error) {
@@ -292,6 +334,12 @@ impl<'a> Removal<'a> {
         let usage::Freed { bytes, metadata_bytes, bound, .. } = freed;
         Ok(Freed { bytes, metadata_bytes, bound, counted: Counted::Extents })
     }
+}
+
+/// What a killed snapshot has finished, which stays for the next one. If it cannot, because the disk is full, the space
+/// matters more.
+fn useful(repository: &Repository) -> Vec<Leftover> {
+    repository::leftovers(repository).unwrap_or_default()
 }
 
 /// All snapshots that may be removed do not free enough space.

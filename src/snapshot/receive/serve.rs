@@ -47,6 +47,8 @@ pub struct Stats {
     pub stream_bytes: u64,
     /// Bytes of the stream as it arrived.
     pub wire_bytes: u64,
+    /// Leftovers that could not be cleared; each was reported to the monitor.
+    pub errors: u64,
     /// How long it took.
     pub seconds: f64,
 }
@@ -119,7 +121,7 @@ fn receive_all<R: Read, W: Write>(
     let _lock = repository.lock(monitor)?;
     // Most of the time is spent waiting for inodes of the base.
     let threads = options.threads.unwrap_or_else(waiters);
-    repository::clear_leftovers(repository, &[], threads, monitor)?;
+    stats.errors += repository::clear_leftovers(repository, &[], threads, monitor)?;
     let mut input = Input::begin(from)?;
     loop {
         match (input.next_op()?, &mut *replies) {

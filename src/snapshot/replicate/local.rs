@@ -35,7 +35,11 @@ pub(super) fn run(
         let turn = conversation.run(work, out, answers);
         let received = receiver.join().unwrap_or_else(|_| Err(Error::failed("receive into").at(to.path())));
         match (turn, received) {
-            (Ok(turn), _) => Ok(turn),
+            (Ok(turn), received) => {
+                let stuck = received.map_or(0, |received| received.errors);
+                work.stats.stuck = work.stats.stuck.max(stuck);
+                Ok(turn)
+            }
             _ if conversation.monitor.is_cancelled() => Err(Error::interrupted()),
             (Err(Obstacle::Here(error)), _) => Err(error),
             // Its error is the cause of an error of the sender.

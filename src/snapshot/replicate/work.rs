@@ -35,6 +35,8 @@ pub struct Stats {
     pub offered: u64,
     /// The snapshots that could not be sent.
     pub errors: u64,
+    /// Leftovers in a repository on this machine that could not be cleared; each was reported to the monitor.
+    pub stuck: u64,
     /// Whether one of them is damaged.
     pub is_damaged: bool,
     /// How long it took.

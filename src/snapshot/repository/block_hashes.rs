@@ -7,6 +7,7 @@
 //!
 //! All functions that change the repository need its lock.
 
+use super::clearing::Clearing;
 use super::dir::{Dir, os};
 use super::handle::Repository;
 use super::layout::BLOCKS;
@@ -115,16 +116,12 @@ pub(super) fn publish(repository: &Repository, staging: &Staging) -> Result<()> 
 }
 
 /// Puts the lists of snapshots that no longer exist into the trash.
-pub(super) fn clear(repository: &Repository) -> Result<()> {
-    if !repository.control.has_dir(BLOCKS)? {
-        return Ok(());
-    }
-    let all = repository.control.dir(BLOCKS)?;
+pub(super) fn clear(repository: &Repository, clearing: &mut Clearing<'_>) {
+    let Some(all) = repository.control.dir_if_any(BLOCKS) else { return };
     let fresh = FreshNames::new();
-    for name in all.names()? {
-        if repository.is_gone(os(&name))? {
-            throw_away(repository, &all, &name, &fresh)?;
+    for name in clearing.note(all.names()).unwrap_or_default() {
+        if clearing.note(repository.is_gone(os(&name))).unwrap_or(false) {
+            clearing.note(throw_away(repository, &all, &name, &fresh));
         }
     }
-    Ok(())
 }

@@ -3,6 +3,7 @@
 //!
 //! All functions need the repository's lock.
 
+use super::clearing::Clearing;
 use super::dir::{Dir, os};
 use super::handle::Repository;
 use super::layout::{INCOMING, POSITION};
@@ -27,20 +28,30 @@ pub(crate) fn incoming(repository: &Repository, name: &str, is_based: bool) -> O
 }
 
 /// Removes snapshots that cannot go on, and completes those that a killed run published.
-pub(super) fn clear_incoming(repository: &Repository) -> Result<()> {
-    let Some(area) = repository.control.dir_if_any(INCOMING) else { return Ok(()) };
+pub(super) fn clear_incoming(repository: &Repository, clearing: &mut Clearing<'_>) {
+    let Some(area) = repository.control.dir_if_any(INCOMING) else { return };
     let fresh = FreshNames::new();
     let mut kept: Vec<(SystemTime, Vec<u8>)> = Vec::new();
-    for name in area.names()? {
-        complete(repository, &area, &name)?;
-        match begun(&area, &name) {
-            Some(time) if repository.root.stat(os(&name))?.is_none() => kept.push((time, name)),
-            _ => clear_entry(repository, &area, &name, &fresh)?,
+    for name in clearing.note(area.names()).unwrap_or_default() {
+        if let Some(Some(time)) = clearing.note(clear_ended(repository, &area, &name, &fresh)) {
+            kept.push((time, name));
         }
     }
     kept.sort();
     let surplus = kept.len().saturating_sub(MOST);
-    kept.iter().take(surplus).try_for_each(|(_, name)| throw_away(repository, &area, name, &fresh))
+    for (_, name) in kept.iter().take(surplus) {
+        clearing.note(throw_away(repository, &area, name, &fresh));
+    }
+}
+
+/// Removes a snapshot that cannot go on, and completes one that was published. Returns when the position of another one
+/// was noted last.
+fn clear_ended(repository: &Repository, area: &Dir, name: &[u8], fresh: &FreshNames) -> Result<Option<SystemTime>> {
+    complete(repository, area, name)?;
+    match begun(area, name) {
+        Some(time) if repository.root.stat(os(name))?.is_none() => Ok(Some(time)),
+        _ => clear_entry(repository, area, name, fresh).map(|()| None),
+    }
 }
 
 /// When the position of an unfinished snapshot was noted last, if it can go on.

@@ -4,6 +4,7 @@
 //! All functions that change the repository need its lock.
 
 use super::block_hashes;
+use super::clearing::{Clearing, Unreported};
 use super::dir::{Dir, os};
 use super::handle::Repository;
 use super::incoming::clear_incoming;
@@ -14,7 +15,7 @@ use super::records;
 use super::reopened::complete_repairs;
 use super::staging::Staging;
 use super::trash::{clear_entry, empty_trash, throw_away};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::fs::rename;
 use crate::monitor::Monitor;
 use crate::tree::deletion::{self, FreshNames};
@@ -37,7 +38,7 @@ pub(crate) struct Leftover {
     pub finished: File,
     /// Its lists of hashes, if it has any.
     pub(crate) blocks: Option<Dir>,
-    name: String,
+    name: Vec<u8>,
 }
 
 /// The useful leftovers of killed runs, newest first. They stay until [`clear_leftovers`] runs
@@ -46,8 +47,9 @@ pub(crate) fn leftovers(repository: &Repository) -> Result<Vec<Leftover>> {
     let partial = repository.partial()?;
     let mut found = Vec::new();
     for name in partial.names()? {
-        if partial.has_dir(os(&name))?
-            && let Some(parts) = Parts::of(&partial.dir(os(&name))?)
+        // One that cannot be read is not useful. Clearing the leftovers reports it.
+        if partial.has_dir(os(&name)).unwrap_or(false)
+            && let Some(parts) = partial.dir(os(&name)).ok().and_then(|dir| Parts::of(&dir))
         {
             let modified = parts.finished.metadata().and_then(|metadata| metadata.modified()).ok();
             found.push((modified, name, parts));
@@ -61,7 +63,8 @@ pub(crate) fn leftovers(repository: &Repository) -> Result<Vec<Leftover>> {
             // Moving it would move the mount. Clearing the leftovers reports the mount.
             continue;
         }
-        let name = set_aside(&partial, &name)?;
+        // Under its own name it serves as well, unless the new snapshot has that name and is killed too.
+        let name = set_aside(&partial, &name).map_or(name, String::into_bytes);
         leftovers.push(Leftover { tree, finished, blocks, name });
     }
     Ok(leftovers)
@@ -69,50 +72,81 @@ pub(crate) fn leftovers(repository: &Repository) -> Result<Vec<Leftover>> {
 
 /// Removes the leftovers of killed or failed runs: staged snapshots except those in `used`, manifests without a
 /// tree, the trash. Must not be called between [`begin`](super::begin) and [`publish`](super::publish).
+///
+/// Returns the number of failures. Each was reported, and what could not be cleared stays for the next run.
+///
+/// # Errors
+/// Only if the run is cancelled.
 pub(crate) fn clear_leftovers(
     repository: &Repository,
     used: &[Leftover],
     threads: usize,
     monitor: &dyn Monitor,
-) -> Result<deletion::Stats> {
-    complete_repairs(repository, monitor)?;
-    clear_incoming(repository)?;
-    let partial = repository.partial()?;
-    let fresh = FreshNames::new();
-    for name in partial.names()? {
-        if used.iter().any(|leftover| leftover.is_named(&name)) {
-            continue;
-        }
-        if let Some(point) = deletion::mount_at(partial.as_fd(), &name) {
-            // Moving it would move the mount. It does no harm here.
-            monitor.problem(&deletion::busy(&partial.join(os(&name)), &point));
-            continue;
-        }
-        complete(repository, &partial, &name)?;
-        throw_away(repository, &partial, &name, &fresh)?;
-    }
-    // If somebody renamed a tree, it can be renamed back.
-    if repository.trees_without_manifest()?.is_empty() {
-        for name in repository.manifests_without_tree()? {
-            clear_entry(repository, &repository.manifests, &name, &fresh)?;
-        }
-    }
-    block_hashes::clear(repository)?;
-    records::clear(repository, None);
-    marks::clear(repository, None)?;
-    empty_trash(repository, threads, monitor)
+) -> Result<u64> {
+    let mut clearing = Clearing::new(monitor);
+    complete_repairs(repository, &mut clearing);
+    clear_incoming(repository, &mut clearing);
+    clear_partial(repository, used, &mut clearing);
+    clear_manifests(repository, &mut clearing);
+    block_hashes::clear(repository, &mut clearing);
+    records::clear(repository);
+    marks::clear(repository, &mut clearing);
+    let stuck = match empty_trash(repository, threads, monitor) {
+        Err(error) if error.kind() == ErrorKind::Interrupted => return Err(error),
+        emptied => clearing.note(emptied).map_or(0, |emptied| emptied.errors),
+    };
+    Ok(clearing.errors() + stuck)
 }
 
-/// Gives a staged snapshot up, and deletes it together with all other leftovers.
+/// Like [`clear_leftovers`], at the beginning of a run that calls that at its end: more may be possible then, because
+/// space was freed. Reports no failure. Returns whether nothing stayed.
+///
+/// # Errors
+/// Only if the run is cancelled.
+pub(crate) fn try_clearing(
+    repository: &Repository,
+    used: &[Leftover],
+    threads: usize,
+    monitor: &dyn Monitor,
+) -> Result<bool> {
+    clear_leftovers(repository, used, threads, &Unreported(monitor)).map(|errors| errors == 0)
+}
+
+/// Clears the staging area.
+fn clear_partial(repository: &Repository, used: &[Leftover], clearing: &mut Clearing<'_>) {
+    let Some(partial) = clearing.note(repository.partial()) else { return };
+    let fresh = FreshNames::new();
+    for name in clearing.note(partial.names()).unwrap_or_default() {
+        if !used.iter().any(|leftover| leftover.is_named(&name)) {
+            // Its directory stays until it is completed.
+            let completed = complete(repository, &partial, &name);
+            clearing.note(completed.and_then(|()| throw_away(repository, &partial, &name, &fresh)));
+        }
+    }
+}
+
+/// Clears the manifests without a tree. If somebody renamed a tree, it can be renamed back, and none is cleared.
+fn clear_manifests(repository: &Repository, clearing: &mut Clearing<'_>) {
+    let strays = clearing.note(repository.trees_without_manifest());
+    if strays.is_none_or(|strays| !strays.is_empty()) {
+        return;
+    }
+    let fresh = FreshNames::new();
+    for name in clearing.note(repository.manifests_without_tree()).unwrap_or_default() {
+        clearing.note(clear_entry(repository, &repository.manifests, &name, &fresh));
+    }
+}
+
+/// Gives a staged snapshot up, and deletes it together with all other leftovers. The next run reports what stays.
 pub(crate) fn discard(repository: &Repository, staging: Staging, threads: usize, monitor: &dyn Monitor) -> Result<()> {
     throw_away(repository, &staging.area.of(repository)?, staging.name().as_bytes(), &FreshNames::new())?;
-    clear_leftovers(repository, &[], threads, monitor).map(|_| ())
+    try_clearing(repository, &[], threads, monitor).map(|_| ())
 }
 
 impl Leftover {
     /// Whether it has this name in the directory of snapshots in the making.
     pub(super) fn is_named(&self, name: &[u8]) -> bool {
-        self.name.as_bytes() == name
+        self.name == name
     }
 }
 

@@ -5,6 +5,7 @@
 //!
 //! Functions that write need the repository's lock.
 
+use super::clearing::Clearing;
 use super::dir::{Dir, os};
 use super::handle::Repository;
 use super::trash::clear_entry;
@@ -73,22 +74,20 @@ pub(crate) fn set_marks(repository: &Repository, name: &str, marks: &Marks) -> R
     repository.control.sync()
 }
 
-/// Removes the marks of snapshots that no longer exist, and those of `fresh`, which will be made next.
-pub(super) fn clear(repository: &Repository, fresh: Option<&str>) -> Result<()> {
-    let Some(dir) = dir(repository)? else { return Ok(()) };
-    let names = FreshNames::new();
-    for name in dir.names()? {
-        let is_fresh = fresh.is_some_and(|fresh| fresh.as_bytes() == name);
-        if is_fresh || repository.is_gone(os(&name))? {
-            clear_entry(repository, &dir, &name, &names)?;
+/// Removes the marks of snapshots that no longer exist.
+pub(super) fn clear(repository: &Repository, clearing: &mut Clearing<'_>) {
+    let Some(Some(dir)) = clearing.note(dir(repository)) else { return };
+    let fresh = FreshNames::new();
+    for name in clearing.note(dir.names()).unwrap_or_default() {
+        if clearing.note(repository.is_gone(os(&name))).unwrap_or(false) {
+            clearing.note(clear_entry(repository, &dir, &name, &fresh));
         }
     }
-    Ok(())
 }
 
 /// Removes the marks of one snapshot.
 pub(super) fn remove(repository: &Repository, name: &str) -> Result<()> {
-    dir(repository)?.map_or(Ok(()), |dir| dir.unlink(name))
+    dir(repository)?.map_or(Ok(()), |dir| clear_entry(repository, &dir, name.as_bytes(), &FreshNames::new()))
 }
 
 /// Refuses text that cannot be a tag. Lists of tags are separated by commas.

@@ -12,12 +12,11 @@ use super::seen::SEEN;
 /// The directories of these files, in the control directory.
 const KINDS: [&str; 5] = [ADDED, ORIGIN, USAGE, PROBLEMS, SEEN];
 
-/// Removes the files of snapshots that no longer exist, unfinished ones, and those of `fresh`, which will be made next.
-pub(super) fn clear(repository: &Repository, fresh: Option<&str>) {
+/// Removes the files of snapshots that no longer exist, and unfinished ones.
+pub(super) fn clear(repository: &Repository) {
     for dir in dirs(repository) {
         for name in dir.names().unwrap_or_default() {
-            let is_fresh = fresh.is_some_and(|fresh| fresh.as_bytes() == name);
-            if is_fresh || repository.is_gone(os(&name)).unwrap_or(false) {
+            if repository.is_gone(os(&name)).unwrap_or(false) {
                 let _ = dir.unlink(os(&name));
             }
         }

@@ -7,6 +7,7 @@
 //!
 //! All functions need the repository's lock.
 
+use super::clearing::Clearing;
 use super::dir::{Dir, os};
 use super::handle::Repository;
 use super::name::check_name;
@@ -15,7 +16,6 @@ use crate::error::{Error, Result};
 use crate::fs::metadata::set_times;
 use crate::fs::openat;
 use crate::fs::status::{Status, Time};
-use crate::monitor::Monitor;
 use crate::tree::writer::is_temporary;
 use rustix::fs::{self, AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
@@ -96,10 +96,10 @@ impl Reopened {
     }
 
     /// Ends the changes. A subvolume that the next tree could begin with before can be used for it again.
-    pub(crate) fn close(self, repository: &Repository, monitor: &dyn Monitor) -> Result<()> {
+    pub(crate) fn close(self, repository: &Repository, clearing: &mut Clearing<'_>) -> Result<()> {
         let dir = repository.control.dir(REPAIRING)?;
         if self.is_continued {
-            tidy_listed(repository, &dir, &self.name, self.tree.as_fd(), monitor)?;
+            tidy_listed(repository, &dir, &self.name, self.tree.as_fd(), clearing)?;
         }
         repository.sync()?;
         if self.is_subvolume {
@@ -119,34 +119,29 @@ impl Reopened {
 
 /// Completes the trees that a killed repair left open. What fails is reported and blocks nothing: a temporary name that
 /// stays is found by the next verification.
-pub(crate) fn complete_repairs(repository: &Repository, monitor: &dyn Monitor) -> Result<()> {
-    if !repository.control.has_dir(REPAIRING)? {
-        return Ok(());
-    }
-    let dir = repository.control.dir(REPAIRING)?;
-    for name in dir.names()? {
+pub(crate) fn complete_repairs(repository: &Repository, clearing: &mut Clearing<'_>) {
+    let Some(true) = clearing.note(repository.control.has_dir(REPAIRING)) else { return };
+    let Some(dir) = clearing.note(repository.control.dir(REPAIRING)) else { return };
+    for name in clearing.note(dir.names()).unwrap_or_default() {
         let Some(name) = std::str::from_utf8(&name).ok().filter(|name| check_name(name).is_ok()) else {
-            dir.unlink(os(&name))?;
+            clearing.note(dir.unlink(os(&name)));
             continue;
         };
         let completed = match repository.root.has_dir(name) {
-            Ok(true) => complete(repository, &dir, name, monitor),
+            Ok(true) => complete(repository, &dir, name, clearing),
             other => other.map(|_| ()),
         };
-        if let Err(error) = completed.and_then(|()| forget(&dir, name)) {
-            monitor.problem(&error);
-        }
+        clearing.note(completed.and_then(|()| forget(&dir, name)));
     }
-    Ok(())
 }
 
-fn complete(repository: &Repository, dir: &Dir, name: &str, monitor: &dyn Monitor) -> Result<()> {
+fn complete(repository: &Repository, dir: &Dir, name: &str, clearing: &mut Clearing<'_>) -> Result<()> {
     let tree = repository.tree(name)?;
     if subvolume::subvolume_at(&tree).is_some_and(|tree| tree.read_only) {
         // It was killed before its first change, or after its last one.
         return Ok(());
     }
-    tidy_listed(repository, dir, name, tree.as_fd(), monitor)?;
+    tidy_listed(repository, dir, name, tree.as_fd(), clearing)?;
     repository.sync()?;
     subvolume::seal_published(repository, name)
 }
@@ -158,7 +153,7 @@ fn tidy_listed(
     dir: &Dir,
     name: &str,
     tree: BorrowedFd<'_>,
-    monitor: &dyn Monitor,
+    clearing: &mut Clearing<'_>,
 ) -> Result<()> {
     let list = dir.file(name, OFlags::RDONLY, Mode::empty())?;
     let mut list = BufReader::new(list.take(LARGEST));
@@ -170,7 +165,7 @@ fn tidy_listed(
         let Some((mtime, path)) = parse(record).filter(|(_, path)| seen.insert(path.to_vec())) else { continue };
         if let Err(errno) = tidy(repository, name, tree, path, mtime) {
             let shown = repository.root.join(name).join(os(path));
-            monitor.problem(&Error::io("complete the repair of", shown, errno));
+            clearing.note::<()>(Err(Error::io("complete the repair of", shown, errno)));
         }
     }
 }
@@ -258,14 +253,14 @@ mod tests {
         again.note(&repository, b"second", time(2000)).unwrap();
         again.note(&repository, b"first", time(9000)).unwrap();
         drop(again);
-        Reopened::open(&repository, "one").unwrap().close(&repository, &Silent).unwrap();
+        Reopened::open(&repository, "one").unwrap().close(&repository, &mut Clearing::new(&Silent)).unwrap();
         assert_eq!(names.map(mtime), [1000, 2000, before]);
         assert!(!list.exists());
         // The same if the next run completes it.
         let mut killed = Reopened::open(&repository, "one").unwrap();
         killed.note(&repository, b"first", time(3000)).unwrap();
         Reopened::open(&repository, "one").unwrap();
-        complete_repairs(&repository, &Silent).unwrap();
+        complete_repairs(&repository, &mut Clearing::new(&Silent));
         assert_eq!(mtime("first"), 3000);
         assert!(!list.exists());
     }

@@ -151,8 +151,8 @@ fn begin_in(repository: &Repository, area: Area, name: &str, start: Start<'_>) -
     check_free(repository, name)?;
     // The tree of such a manifest was never published, or is gone already.
     clear_entry(repository, &repository.manifests, name.as_bytes(), &FreshNames::new())?;
-    records::clear(repository, Some(name));
-    marks::clear(repository, Some(name))?;
+    records::remove(repository, name);
+    marks::remove(repository, name)?;
     let parent = area.of(repository)?;
     if parent.stat(name)?.is_some() {
         throw_away(repository, &parent, name.as_bytes(), &FreshNames::new())?;

@@ -17,7 +17,7 @@ use crate::fs::metadata::set_times;
 use crate::fs::openat;
 use crate::fs::status::Status;
 use crate::monitor::{Amount, Monitor, Repaired};
-use crate::snapshot::repository::{Reopened, Repository};
+use crate::snapshot::repository::{Clearing, Reopened, Repository};
 use crate::tree::walk::absolute;
 use crate::util::path::split;
 use rustix::io::Errno;
@@ -93,13 +93,15 @@ pub(super) fn repair(
         }
     }
     // Also after an error: the trees must not stay open.
+    let mut clearing = Clearing::new(monitor);
     for (_, tree) in std::mem::take(&mut repair.trees) {
-        let closed = tree.close(repository, monitor);
+        let closed = tree.close(repository, &mut clearing);
         if result.is_ok() {
             result = closed;
         }
     }
     *done = repair.done;
+    done.errors += clearing.errors();
     result
 }
 
