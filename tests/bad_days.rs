@@ -6,6 +6,7 @@ mod descriptors;
 mod filesystems;
 mod full;
 mod jobs;
+mod later;
 mod latest;
 mod leftovers;
 mod little;

@@ -17,7 +17,7 @@ pub(super) mod steps;
 pub use crate::usage::Bound;
 pub use calendar::Local;
 pub use keep::{Free, Keep, Reason};
-pub use stats::{Counted, Freed, Row, Stats};
+pub use stats::{Counted, Freed, Row, Stats, Stopped};
 
 use super::manifest::Time;
 use super::repository::{Marks, Repository, SnapshotInfo};
@@ -80,12 +80,12 @@ impl Options {
 /// ```
 ///
 /// # Errors
-/// If there is no rule, or the repository cannot be opened or is locked, or the run is cancelled. A snapshot that
-/// cannot be removed is reported to the monitor and kept.
-pub fn prune(repo: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Stats> {
+/// If there is no rule, or the repository cannot be opened or is locked, or the run is cancelled. [`Stopped`] has what
+/// had become of the snapshots by then. A snapshot that cannot be removed is reported to the monitor and kept.
+pub fn prune(repo: &Path, options: &Options, monitor: &dyn Monitor) -> std::result::Result<Stats, Stopped> {
     let begun = Instant::now();
     if options.keep.is_empty() {
-        return Err(Error::usage("prune without a rule").advise(Advice::GiveRule));
+        return Err(Error::usage("prune without a rule").advise(Advice::GiveRule).into());
     }
     let calendar = Calendar::new(options.time_zone.as_deref(), options.require_local_time)?;
     let repository = Repository::open(repo)?;
@@ -94,11 +94,11 @@ pub fn prune(repo: &Path, options: &Options, monitor: &dyn Monitor) -> Result<St
     // The oldest go first.
     rows.sort_by(|a, b| (a.created, &a.name).cmp(&(b.created, &b.name)));
     let going: Vec<String> = rows.iter().filter(|row| row.reasons.is_empty()).map(|row| row.name.clone()).collect();
-    let freed = match options.keep.free {
-        None => removal.remove(&going)?,
-        Some(free) => removal.remove_until(&going, free)?,
+    let removed = match options.keep.free {
+        None => removal.remove(&going),
+        Some(free) => removal.remove_until(&going, free),
     };
-    removal.finish(rows, freed, begun)
+    removal.finish(rows, removed, begun)
 }
 
 /// All snapshots, with the reasons to keep them.

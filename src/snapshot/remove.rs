@@ -1,9 +1,9 @@
 //! Removes single snapshots.
 
 use super::prune::steps::{Manner, Removal};
-use super::prune::{Reason, Row, Stats};
+use super::prune::{Reason, Row, Stats, Stopped};
 use super::repository::Repository;
-use crate::error::{Advice, Error, Result};
+use crate::error::{Advice, Error};
 use crate::monitor::Monitor;
 use std::path::Path;
 use std::time::Instant;
@@ -38,15 +38,20 @@ pub struct Options {
 ///
 /// # Errors
 /// If an ID means no snapshot or several, the repository cannot be opened or is locked, or the run is cancelled. In the
-/// first three cases nothing is removed.
-pub fn remove(repo: &Path, ids: &[&str], options: &Options, monitor: &dyn Monitor) -> Result<Stats> {
+/// first three cases nothing is removed. In the last one, [`Stopped`] has what had become of the snapshots by then.
+pub fn remove(
+    repo: &Path,
+    ids: &[&str],
+    options: &Options,
+    monitor: &dyn Monitor,
+) -> std::result::Result<Stats, Stopped> {
     let begun = Instant::now();
     let repository = Repository::open(repo)?;
     let manner = Manner { dry_run: options.dry_run, no_wait: options.no_wait, threads: options.threads };
     let mut removal = Removal::begin(&repository, manner, monitor)?;
     let mut rows: Vec<Row> = Vec::new();
     for id in ids {
-        let name = repository.name_of(id)?;
+        let name = repository.name_of(id).map_err(|error| error.hint_also("nothing was removed"))?;
         if rows.iter().any(|row| row.name == name) {
             continue;
         }
@@ -66,6 +71,6 @@ pub fn remove(repo: &Path, ids: &[&str], options: &Options, monitor: &dyn Monito
         rows.push(Row { name, created, kept: true, reasons });
     }
     let going: Vec<String> = rows.iter().filter(|row| row.reasons.is_empty()).map(|row| row.name.clone()).collect();
-    let freed = removal.remove(&going)?;
-    removal.finish(rows, freed, begun)
+    let removed = removal.remove(&going);
+    removal.finish(rows, removed, begun)
 }

@@ -1,13 +1,13 @@
 //! `pleach prune REPO` and `pleach remove REPO ID...`.
 
 use super::id::as_id;
-use super::outcome::{reported, status};
+use super::outcome::{is_unread, reported, status};
 use super::time_zone::names_time_zone;
 use crate::error::Result;
 use crate::program::cli::{self, Globals};
 use crate::program::exit_status::ExitStatus;
 use crate::program::output::{Output, progress, prune as show};
-use crate::snapshot::prune::{Options, Stats, prune};
+use crate::snapshot::prune::{Options, Stats, Stopped, prune};
 use crate::snapshot::remove::{self, remove};
 use std::path::Path;
 
@@ -25,17 +25,37 @@ pub(crate) fn run(args: &cli::Prune, globals: &Globals, output: &Output) -> Resu
 /// Removes the snapshots that no rule keeps, and prints the result.
 pub(super) fn rotate(repo: &Path, mut options: Options, output: &Output) -> Result<(Stats, ExitStatus)> {
     options.require_local_time = names_time_zone();
-    let stats = progress::watch(output, |monitor| prune(repo, &options, monitor))?;
-    show::show(output, "prune", &stats, options.dry_run);
-    let status = status(stats.errors);
-    Ok((stats, status))
+    let result = progress::watch(output, |monitor| prune(repo, &options, monitor));
+    shown("prune", result, options.dry_run, output)
+}
+
+/// Prints the result of a removal. One that ended early after it had begun prints its reason as well.
+fn shown(
+    command: &'static str,
+    result: std::result::Result<Stats, Stopped>,
+    is_dry_run: bool,
+    output: &Output,
+) -> Result<(Stats, ExitStatus)> {
+    match result {
+        Ok(stats) => {
+            show::show(output, command, &stats, is_dry_run);
+            let status = status(stats.errors);
+            Ok((stats, status))
+        }
+        // Otherwise nobody reads the output any more, or the work had not begun.
+        Err(Stopped { error, stats: Some(stats) }) if !is_unread(&error, output) => {
+            let status = show::show_stopped(output, command, &error.or_hint(INTERRUPTED), &stats);
+            Ok((*stats, status))
+        }
+        Err(stopped) => Err(stopped.error),
+    }
 }
 
 pub(crate) fn run_remove(args: &cli::Remove, globals: &Globals, output: &Output) -> Result<ExitStatus> {
     let (repo, ids) = args.repo_and_ids();
     let ids = ids.iter().map(|id| as_id(id)).collect::<Result<Vec<_>>>()?;
     let options = remove::Options { dry_run: args.dry_run, no_wait: args.no_wait, threads: globals.threads };
-    let stats = progress::watch(output, |monitor| remove(repo, &ids, &options, monitor))?;
-    show::show(output, "remove", &stats, args.dry_run);
-    Ok(reported(output, status(stats.errors)))
+    let result = progress::watch(output, |monitor| remove(repo, &ids, &options, monitor));
+    let (_, status) = shown("remove", result, args.dry_run, output)?;
+    Ok(reported(output, status))
 }

@@ -6,6 +6,8 @@ use super::summary;
 use super::table::{Align, Cell, MINIMAL_NAME, Table};
 use super::terminal::{Style, harmless, stdout_columns};
 use super::wrap::wrap;
+use crate::error::Error;
+use crate::program::exit_status::ExitStatus;
 use crate::snapshot::prune::{Counted, Freed, Reason, Row, Stats};
 use crate::util::text::{self, counted, size};
 use serde::Serialize;
@@ -35,14 +37,27 @@ struct Summary {
     #[serde(skip_serializing_if = "Option::is_none")]
     freed_metadata_bytes: Option<u64>,
     errors: u64,
+    /// Whether the run did not end early.
+    complete: bool,
     seconds: f64,
 }
 
 /// Shows the result of `prune` or `remove`.
 pub(crate) fn show(output: &Output, command: &'static str, stats: &Stats, is_dry_run: bool) {
+    print(output, command, stats, (is_dry_run, true));
+}
+
+/// Prints why a removal ended early, and what had become of the snapshots by then. Returns the status to exit with.
+pub(crate) fn show_stopped(output: &Output, command: &'static str, error: &Error, stats: &Stats) -> ExitStatus {
+    output.error(error);
+    print(output, command, stats, (false, false));
+    ExitStatus::of(error)
+}
+
+fn print(output: &Output, command: &'static str, stats: &Stats, (is_dry_run, is_complete): (bool, bool)) {
     if output.is_json() {
         stats.rows.iter().for_each(|row| output.json(&object(row)));
-        output.json(&object_of_sums(command, stats));
+        output.json(&object_of_sums(command, stats, is_complete));
         return;
     }
     if !output.is_quiet() {
@@ -61,7 +76,7 @@ fn object(row: &Row) -> SnapshotLine<'_> {
     }
 }
 
-fn object_of_sums(command: &'static str, stats: &Stats) -> Summary {
+fn object_of_sums(command: &'static str, stats: &Stats, complete: bool) -> Summary {
     let Stats { kept, removed, removed_bound, freed, errors, seconds, .. } = stats;
     Summary {
         r#type: "summary",
@@ -77,6 +92,7 @@ fn object_of_sums(command: &'static str, stats: &Stats) -> Summary {
         },
         freed_metadata_bytes: (freed.counted == Counted::Extents).then_some(freed.metadata_bytes),
         errors: *errors,
+        complete,
         seconds: *seconds,
     }
 }

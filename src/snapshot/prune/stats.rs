@@ -43,6 +43,10 @@ pub struct Freed {
     pub counted: Counted,
 }
 
+/// A removal that ended early: the reason, and what had become of the snapshots by then. Those that it had not come to
+/// are kept without a reason.
+pub type Stopped = crate::error::Stopped<Stats>;
+
 /// The snapshots and the sums.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]

@@ -5,7 +5,7 @@ use super::Meter;
 use super::forecast::forecast;
 use super::keep::{Free, Reason};
 use super::space::{held_open, wait_for_earlier};
-use super::stats::{Counted, Freed, Row, Stats};
+use super::stats::{Counted, Freed, Row, Stats, Stopped};
 use crate::error::{Error, ErrorKind, Result};
 use crate::monitor::{Event, Monitor};
 use crate::snapshot::repository::{self, Leftover, Marks, Removed, Repository, SnapshotInfo, Unreported};
@@ -43,6 +43,10 @@ pub(in crate::snapshot) struct Removal<'a> {
     has_leftovers: bool,
     /// Failures of the last emptying of the trash.
     stuck: u64,
+    /// Whether a power cut may bring removed snapshots back. Then nothing else may be deleted.
+    is_volatile: bool,
+    /// The space that was freed.
+    freed: Freed,
     /// Keeps other runs away. Dropped at the end.
     _lock: Option<repository::Lock>,
 }
@@ -69,6 +73,8 @@ impl<'a> Removal<'a> {
             errors: 0,
             has_leftovers: false,
             stuck: 0,
+            is_volatile: false,
+            freed: Freed::default(),
             _lock,
         };
         if !is_dry_run {
@@ -110,24 +116,30 @@ impl<'a> Removal<'a> {
         })
     }
 
-    /// Removes these snapshots, and returns the space that this frees.
-    pub(in crate::snapshot) fn remove(&mut self, names: &[String]) -> Result<Freed> {
+    /// Removes these snapshots, and counts the space that this frees.
+    ///
+    /// # Errors
+    /// Only if the run is cancelled, or if a dry run cannot count. Give the result to [`finish`](Self::finish).
+    pub(in crate::snapshot) fn remove(&mut self, names: &[String]) -> Result<()> {
         if self.is_dry_run {
             let names = self.not_in_use(names);
-            return self.foretell(&names);
+            self.freed = self.foretell(&names)?;
+            return Ok(());
         }
         if names.is_empty() {
-            return Ok(Freed::default());
+            return Ok(());
         }
         let mut meter = Meter::begin(self.repository, !self.no_wait, self.monitor);
-        for names in names.chunks(BATCH) {
-            self.apply(names, &mut meter)?;
-        }
-        Ok(meter.freed(self.repository))
+        let removed = names.chunks(BATCH).try_for_each(|names| self.apply(names, &mut meter).map(|_| ()));
+        self.freed = meter.freed(self.repository);
+        removed
     }
 
     /// Removes these snapshots one by one, until so much space is free. It always waits for their space.
-    pub(in crate::snapshot) fn remove_until(&mut self, names: &[String], free: Free) -> Result<Freed> {
+    ///
+    /// # Errors
+    /// As [`remove`](Self::remove). Before anything was removed also if that is impossible.
+    pub(in crate::snapshot) fn remove_until(&mut self, names: &[String], free: Free) -> Result<()> {
         let wanted = |space: repository::Space| match free {
             Free::Bytes(bytes) => bytes,
             Free::Percent(percent) => (space.total as f64 * percent / 100.0) as u64,
@@ -160,27 +172,50 @@ impl<'a> Removal<'a> {
                 same => same,
             };
             if freed.bytes < missing {
-                let hint = if freed.bound == Bound::Exact {
-                    "the rules keep all other snapshots"
-                } else {
-                    "the rules keep all other snapshots; the space that these free is not known exactly"
+                let hint = match freed.bound {
+                    Bound::Exact => "the rules keep all other snapshots",
+                    _ => "the rules keep all other snapshots; the space that these free is not known exactly",
                 };
                 self.problem(&too_few(self.repository).hint(hint));
             }
-            return Ok(freed);
+            self.freed = freed;
+            return Ok(());
         }
         let mut meter = Meter::begin(self.repository, true, self.monitor);
+        let removed = self.remove_each(names, missing, &mut meter);
+        if self.results.values().any(Option::is_none) {
+            self.freed = meter.freed(self.repository);
+        }
+        removed
+    }
+
+    /// Removes these snapshots one by one, until no space is missing.
+    fn remove_each(
+        &mut self,
+        names: &[String],
+        missing: impl Fn(&Self) -> Result<u64>,
+        meter: &mut Meter,
+    ) -> Result<()> {
         let held_before = held_open(self.repository);
         let mut is_held = false;
+        let mut lacking = missing(self)?;
         for (number, name) in names.iter().enumerate() {
-            if missing(self)? == 0 {
+            if lacking == 0 {
                 self.keep_for(&names[number..], &Reason::Free);
                 break;
             }
-            let is_deleted = self.apply(std::slice::from_ref(name), &mut meter)?;
+            let is_deleted = self.apply(std::slice::from_ref(name), meter)?;
             let is_gone = self.results.get(name).is_some_and(Option::is_none);
-            let missing = missing(self)?;
-            if !is_gone || missing == 0 {
+            lacking = match missing(self) {
+                Ok(lacking) => lacking,
+                Err(error) => {
+                    // Nobody knows whether another one must go.
+                    self.problem(&error);
+                    self.keep_for(&names[number + 1..], &Reason::Failed);
+                    return Ok(());
+                }
+            };
+            if !is_gone || lacking == 0 {
                 continue;
             }
             if !meter.is_settled() || !is_deleted {
@@ -188,7 +223,7 @@ impl<'a> Removal<'a> {
                 self.keep_for(&names[number + 1..], &Reason::Free);
                 break;
             }
-            if held_open(self.repository).bytes_since(&held_before) >= missing {
+            if held_open(self.repository).bytes_since(&held_before) >= lacking {
                 // These files will free enough, as soon as they are closed.
                 self.keep_for(&names[number + 1..], &Reason::Free);
                 meter.expect_more();
@@ -196,7 +231,7 @@ impl<'a> Removal<'a> {
                 break;
             }
         }
-        if missing(self)? > 0 {
+        if lacking > 0 {
             let error = too_few(self.repository);
             let hint = if is_held {
                 "the space of a removed snapshot is not free yet: another process holds its files open; run again later"
@@ -207,13 +242,18 @@ impl<'a> Removal<'a> {
             };
             self.problem(&error.hint(hint));
         }
-        let is_gone = self.results.values().any(Option::is_none);
-        Ok(if is_gone { meter.freed(self.repository) } else { Freed::default() })
+        Ok(())
     }
 
-    /// The rows with what became of them, and the sums.
-    pub(in crate::snapshot) fn finish(mut self, mut rows: Vec<Row>, freed: Freed, begun: Instant) -> Result<Stats> {
-        self.clear_rest()?;
+    /// The rows with what became of them, and the sums. `removed` is the result of the removal.
+    pub(in crate::snapshot) fn finish(
+        mut self,
+        mut rows: Vec<Row>,
+        removed: Result<()>,
+        begun: Instant,
+    ) -> std::result::Result<Stats, Stopped> {
+        let has_begun = !self.is_dry_run && !self.results.is_empty();
+        let ended = removed.and_then(|()| self.clear_rest());
         for row in &mut rows {
             match self.results.remove(&row.name) {
                 Some(None) => row.kept = false,
@@ -223,16 +263,23 @@ impl<'a> Removal<'a> {
         }
         let kept = rows.iter().filter(|row| row.kept).count() as u64;
         let removed = rows.len() as u64 - kept;
-        let (removed_bound, errors, seconds) = (self.bound, self.errors, begun.elapsed().as_secs_f64());
-        Ok(Stats { rows, kept, removed, removed_bound, freed, errors, seconds })
+        let Removal { bound: removed_bound, freed, errors, .. } = self;
+        let seconds = begun.elapsed().as_secs_f64();
+        let stats = Stats { rows, kept, removed, removed_bound, freed, errors, seconds };
+        match ended {
+            Ok(()) => Ok(stats),
+            Err(error) if has_begun => Err(Stopped::after(error, stats)),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Clears what could not be cleared before, and reports what stays.
     fn clear_rest(&mut self) -> Result<()> {
-        if self.has_leftovers {
-            let used = useful(self.repository);
-            self.errors += repository::clear_leftovers(self.repository, &used, self.threads, self.monitor)?;
+        if !self.has_leftovers || self.is_volatile {
+            return Ok(());
         }
+        let used = useful(self.repository);
+        self.errors += repository::clear_leftovers(self.repository, &used, self.threads, self.monitor)?;
         Ok(())
     }
 
@@ -245,21 +292,27 @@ impl<'a> Removal<'a> {
                 return Err(Error::interrupted());
             }
             self.monitor.phase("removing", None);
-            let removed = repository::remove(self.repository, &rest)?;
-            let Removed { gone, subvolumes, in_use, failed, without_space } = removed;
+            let removed = repository::remove(self.repository, &rest);
+            let Removed { gone, subvolumes, in_use, failed, without_space, later, is_volatile } = removed;
             for name in in_use {
                 self.keep_in_use(name);
             }
             for (name, error) in failed {
                 self.fail(name, &error);
             }
-            let has_progress = !gone.is_empty();
-            for name in gone {
-                self.results.insert(name, None);
-            }
+            let mut has_progress = !gone.is_empty();
+            self.results.extend(gone.into_iter().map(|name| (name, None)));
+            later.iter().for_each(|error| self.problem(error));
             if has_progress {
+                self.is_volatile = is_volatile;
+            }
+            if is_volatile {
+                // The next run deletes their files, so there is no space for further renames.
+                (is_deleted, has_progress) = (false, false);
+                meter.expect_more();
+            } else if has_progress {
                 self.monitor.phase("deleting", None);
-                is_deleted &= self.empty_trash()?;
+                is_deleted &= self.empty_trash().inspect_err(|_| meter.expect_more())?;
                 meter.settle(self.repository, &subvolumes, self.monitor);
             }
             rest.clear();
@@ -306,9 +359,7 @@ impl<'a> Removal<'a> {
     }
 
     fn keep_for(&mut self, names: &[String], reason: &Reason) {
-        for name in names {
-            self.results.insert(name.clone(), Some(reason.clone()));
-        }
+        self.results.extend(names.iter().map(|name| (name.clone(), Some(reason.clone()))));
     }
 
     /// The snapshots that nobody reads; the others are reported and kept.
@@ -323,9 +374,7 @@ impl<'a> Removal<'a> {
 
     /// Counts what removing these snapshots would free, and marks them as removed.
     fn foretell(&mut self, names: &[String]) -> Result<Freed> {
-        for name in names {
-            self.results.insert(name.clone(), None);
-        }
+        self.results.extend(names.iter().map(|name| (name.clone(), None)));
         let options = usage::Options { threads: Some(self.threads), ..usage::Options::default() };
         // Whoever compares the figure with the free space should not see the space of earlier deletions.
         wait_for_earlier(self.repository, self.monitor);

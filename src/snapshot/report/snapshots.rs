@@ -2,7 +2,7 @@
 
 use super::stats::{Group, Pruning, Row, Stats};
 use super::work::Work;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::snapshot::prune::{self, Keep};
 use crate::snapshot::{du, list, repository};
 use std::collections::HashMap;
@@ -83,7 +83,8 @@ pub(super) fn measure(work: &Work<'_>, stats: &mut Stats) -> Result<()> {
         require_local_time: work.options.require_local_time,
         threads: work.options.threads,
     };
-    let Some(pruned) = work.or_report(prune::prune(work.repo, &options, work.monitor))? else { return Ok(()) };
+    let pruned = prune::prune(work.repo, &options, work.monitor).map_err(Error::from);
+    let Some(pruned) = work.or_report(pruned)? else { return Ok(()) };
     let prune::Stats { rows, kept, removed, removed_bound, freed, .. } = pruned;
     let mut reasons: HashMap<String, Vec<prune::Reason>> =
         rows.into_iter().map(|row| (row.name, row.reasons)).collect();

@@ -6,7 +6,7 @@
 //! clears the rest.
 //!
 //! No step needs a new file. If there is no space for a rename, some trees stay for another call, after the trash was
-//! emptied.
+//! emptied. After a snapshot is gone, no error of a further step hides that.
 //!
 //! All functions need the repository's lock, except [`is_in_use`].
 
@@ -43,13 +43,14 @@ pub(crate) struct Removed {
     pub failed: Vec<(String, Error)>,
     /// Snapshots that stay until there is space for a rename, and why.
     pub without_space: Vec<(String, Error)>,
+    /// The errors of further steps, for snapshots that are gone. The next run takes these steps.
+    pub later: Vec<Error>,
+    /// Whether a power cut may bring the snapshots back that are gone. Then nothing in the trash may be deleted.
+    pub is_volatile: bool,
 }
 
 /// Removes the snapshots `names` from the repository. Their trees may still be in the trash afterwards.
-///
-/// # Errors
-/// If the repository as a whole cannot be changed. A snapshot that cannot be removed is in the result.
-pub(crate) fn remove(repository: &Repository, names: &[String]) -> Result<Removed> {
+pub(crate) fn remove(repository: &Repository, names: &[String]) -> Removed {
     let mut removed = Removed::default();
     let mut claims = Vec::new();
     for name in names {
@@ -73,20 +74,29 @@ pub(crate) fn remove(repository: &Repository, names: &[String]) -> Result<Remove
         }
     }
     if removed.gone.is_empty() {
-        return Ok(removed);
+        return removed;
     }
-    repository.root.sync()?;
-    repository.trash()?.sync()?;
+    let synced = repository.root.sync().and_then(|()| repository.trash()?.sync());
+    if let Err(error) = synced {
+        let hint = "the snapshots are removed, but a power cut may bring them back; the next run deletes their files";
+        removed.later.push(error.hint(hint));
+        removed.is_volatile = true;
+        return removed;
+    }
     for name in &removed.gone {
-        clear_entry(repository, &repository.manifests, name.as_bytes(), &fresh)?;
+        if let Err(error) = clear_entry(repository, &repository.manifests, name.as_bytes(), &fresh) {
+            let hint = format!("the snapshot {name} is gone; the next run clears what remains of it");
+            removed.later.push(error.hint(hint));
+            continue;
+        }
         records::remove(repository, name);
         // The next run clears what remains of these.
         let _ = marks::remove(repository, name);
         let _ = block_hashes::drop_blocks(repository, name);
     }
-    repository.manifests.sync()?;
+    removed.later.extend(repository.manifests.sync().err());
     drop(claims);
-    Ok(removed)
+    removed
 }
 
 /// Whether another process reads the snapshot now, as far as the kernel shows its lock. Takes none itself.

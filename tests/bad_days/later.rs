@@ -1,0 +1,110 @@
+//! Steps that fail after the work counts: a snapshot has appeared or is gone. The run reports them, and its result.
+
+use super::behind;
+use crate::harness::*;
+use crate::on_filesystems;
+use serde_json::Value;
+use std::ffi::OsStr;
+use std::fs;
+use std::path::Path;
+
+/// Runs pleach; each fsync of the file or directory `at` fails.
+fn without_sync(at: &Path, args: &[&OsStr]) -> Run {
+    let strace = ["strace", "-f", "-qq", "-o", "/dev/null", "-e", "inject=fsync:error=EIO", "-P"];
+    behind(&[&strace[..], &[at.to_str().unwrap()]].concat(), args)
+}
+
+/// Takes a snapshot for each of these names.
+#[track_caller]
+fn take(names: &[&str], source: &Path, repo: &Path) {
+    for name in names {
+        settle();
+        pleach(snapshot_named(name, source, repo)).expect(0);
+    }
+}
+
+fn remove<'a>(repo: &'a Path, names: &[&'a str]) -> Vec<&'a OsStr> {
+    let words = ["remove", "--json", "-j1"].map(OsStr::new).into_iter();
+    words.chain([repo.as_os_str()]).chain(names.iter().map(|name| OsStr::new(*name))).collect()
+}
+
+/// The snapshots in the result of a removal, and whether each was kept.
+#[track_caller]
+fn fates(run: &Run) -> Vec<(String, bool)> {
+    let fate = |line: Value| (line["name"].as_str().unwrap().to_string(), line["kept"].as_bool().unwrap());
+    run.lines_of_type("snapshot").into_iter().map(fate).collect()
+}
+
+fn gone(names: &[&str]) -> Vec<(String, bool)> {
+    names.iter().map(|name| (name.to_string(), false)).collect()
+}
+
+/// Asserts that nothing of removed snapshots remains.
+#[track_caller]
+fn assert_only(repo: &Path, snapshots: &[&str]) {
+    assert_eq!(listed(repo), snapshots);
+    assert_eq!(names(&repo.join(".pleach/manifests")), snapshots);
+    assert_no_leftovers(repo);
+}
+
+on_filesystems! {
+    fn a_removal_that_cannot_be_synced_is_reported_and_deletes_nothing_more(fs: &Filesystem) {
+        let (source, repo) = (fs.dir("source"), fs.join("repo"));
+        tree::plain(&source);
+        take(&["one", "two", "three"], &source, &repo);
+        let run = without_sync(&repo, &remove(&repo, &["one", "two"])).expect(3);
+        let run = run.saying("a power cut may bring them back");
+        assert_eq!(fates(&run), gone(&["one", "two"]));
+        let summary = run.summary();
+        assert_eq!((number(&summary, "removed"), number(&summary, "errors")), (2, 1), "{summary}");
+        assert_eq!(listed(&repo), ["three"]);
+        // After a power cut they would need all this.
+        assert_eq!(names(&repo.join(".pleach/manifests")), ["one", "three", "two"]);
+        let trees = if tools::is_subvolume(&repo.join("three")) { 0 } else { 2 };
+        assert_eq!(names(&repo.join(".pleach/trash")).len(), trees);
+        pleach(["prune".as_ref(), "--keep-last=9".as_ref(), repo.as_os_str()]).expect(0);
+        assert_only(&repo, &["three"]);
+    }
+
+    fn a_manifest_that_stays_hinders_no_removal_and_goes_with_the_next_run(fs: &Filesystem) {
+        let (source, repo) = (fs.dir("source"), fs.join("repo"));
+        tree::plain(&source);
+        take(&["one", "two", "three"], &source, &repo);
+        let manifest = repo.join(".pleach/manifests/one");
+        tools::tool("chattr", &["+i"], &manifest);
+        let run = pleach(remove(&repo, &["one", "two"])).expect(3).saying("the snapshot one is gone");
+        assert_eq!(fates(&run), gone(&["one", "two"]));
+        assert_eq!(number(&run.summary(), "errors"), 1);
+        assert_eq!(listed(&repo), ["three"]);
+        tools::tool("chattr", &["-i"], &manifest);
+        pleach(["prune".as_ref(), "--keep-last=9".as_ref(), repo.as_os_str()]).expect(0);
+        assert_only(&repo, &["three"]);
+    }
+
+    // On Btrfs one call deletes a tree.
+    [xfs, ext4] fn an_interrupted_removal_names_the_snapshots_that_are_gone(fs: &Filesystem) {
+        let (source, repo) = (fs.dir("source"), fs.join("repo"));
+        fs::create_dir(source.join("many")).unwrap();
+        tree::crowded(&source.join("many"), 200);
+        take(&["one", "two", "three"], &source, &repo);
+        let run = tools::interrupted_at("unlinkat", 100, remove(&repo, &["one", "two"])).expect(130);
+        let run = run.saying("interrupted").saying("the next run finishes deleting");
+        assert_eq!(fates(&run), gone(&["one", "two"]));
+        let summary = run.summary();
+        assert_eq!((number(&summary, "removed"), &summary["complete"]), (2, &Value::Bool(false)), "{summary}");
+        assert_eq!(listed(&repo), ["three"]);
+        let run = pleach(remove(&repo, &["three"])).expect(0);
+        assert_eq!(run.summary()["complete"], true);
+        assert_only(&repo, &[]);
+    }
+
+    [xfs] fn a_repeated_removal_says_that_it_removed_nothing(fs: &Filesystem) {
+        let (source, repo) = (fs.dir("source"), fs.join("repo"));
+        tree::plain(&source);
+        take(&["one", "two"], &source, &repo);
+        pleach(remove(&repo, &["one"])).expect(0);
+        let run = pleach(remove(&repo, &["one", "two"])).expect(1);
+        run.saying("cannot find a snapshot 'one'").saying("nothing was removed");
+        assert_eq!(listed(&repo), ["two"]);
+    }
+}
