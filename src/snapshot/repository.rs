@@ -51,7 +51,7 @@ pub(crate) use origin::{identity, note_identity};
 pub(crate) use outside::check_outside;
 pub use problems::Problems;
 pub(crate) use problems::{note_problems, problems};
-pub(crate) use publish::{publish, try_publishing};
+pub(crate) use publish::{Published, publish, try_publishing};
 pub(crate) use removal::{Removed, correct_latest, is_in_use, latest_that_goes, parts, remove};
 pub(crate) use reopened::{Reopened, TEMPORARY, complete_repairs};
 pub(crate) use seen::{Part, Seen, SeenInodes, SeenSubvolume, Top, note_seen, seen};

@@ -39,15 +39,55 @@ fn gone(names: &[&str]) -> Vec<(String, bool)> {
     names.iter().map(|name| (name.to_string(), false)).collect()
 }
 
-/// Asserts that nothing of removed snapshots remains.
+/// Asserts that only these snapshots are there, in the order of their names, and nothing unfinished.
 #[track_caller]
 fn assert_only(repo: &Path, snapshots: &[&str]) {
-    assert_eq!(listed(repo), snapshots);
+    let mut listed = listed(repo);
+    listed.sort();
+    assert_eq!(listed, snapshots);
     assert_eq!(names(&repo.join(".pleach/manifests")), snapshots);
     assert_no_leftovers(repo);
 }
 
 on_filesystems! {
+    fn a_snapshot_that_cannot_be_synced_has_appeared_and_is_reported(fs: &Filesystem) {
+        let other = fs.elsewhere();
+        let (source, repo) = (other.dir("source"), fs.join("repo"));
+        write(source.join("image"), &bytes(1, 9 << 20));
+        take(&["one"], &source, &repo);
+        overwrite(&source.join("image"), 5000, b"changed");
+        settle();
+        let run = without_sync(&repo, &snapshot_named("two", &source, &repo)).expect(3);
+        let run = run.saying("the snapshot two is complete, but may not survive a power cut");
+        assert_eq!(number(&run.summary(), "errors"), 1);
+        assert_eq!(listed(&repo), ["one", "two"]);
+        assert_eq!(fs::read_link(repo.join("latest")).unwrap().to_str(), Some("two"));
+        tools::assert_equal_trees(&source, &inside(&repo, "two", &source));
+        let control = |name: &str| repo.join(".pleach").join(name);
+        assert!(control("added/two").exists(), "its cost is recorded");
+        assert!(!control("problems/two").exists(), "it is no problem of the snapshot");
+        // After a power cut these may be needed.
+        assert!(control("partial/two").exists());
+        assert!(control("blocks/one").exists() || !fs.reflinks());
+        let run = pleach(["verify".as_ref(), "--json".as_ref(), repo.as_os_str()]).expect(0);
+        assert_eq!(number(&run.summary(), "damaged"), 0);
+        take(&["three"], &source, &repo);
+        assert_only(&repo, &["one", "three", "two"]);
+    }
+
+    fn a_snapshot_that_was_received_and_could_not_be_synced_is_no_success(fs: &Filesystem) {
+        let (source, repo, other) = (fs.dir("source"), fs.join("repo"), fs.join("other"));
+        tree::plain(&source);
+        take(&["one", "two"], &source, &repo);
+        let replicate = ["replicate".as_ref(), repo.as_os_str(), other.as_os_str()];
+        pleach(replicate).expect(0);
+        take(&["three"], &source, &repo);
+        without_sync(&other, &replicate).expect(1).saying("may not survive a power cut");
+        assert_eq!(listed(&other), ["one", "two", "three"]);
+        pleach(replicate).expect(0);
+        assert_only(&other, &["one", "three", "two"]);
+    }
+
     fn a_removal_that_cannot_be_synced_is_reported_and_deletes_nothing_more(fs: &Filesystem) {
         let (source, repo) = (fs.dir("source"), fs.join("repo"));
         tree::plain(&source);

@@ -65,13 +65,13 @@ pub(crate) use past::Past;
 pub(crate) use removal::Removal;
 pub use stats::Stats;
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{ErrorKind, Result};
 use crate::fs::filesystem::{Filesystem, Kind};
 use crate::fs::procfs;
 use crate::monitor::{Event, Monitor};
 use crate::snapshot::manifest::{self, Header, Time, Writer};
 use crate::snapshot::noting::{Notes, Noting};
-use crate::snapshot::repository::{self, BlockHashes, Problems, Repository, Seen, Staging, Start};
+use crate::snapshot::repository::{self, BlockHashes, Problems, Published, Repository, Seen, Staging, Start};
 use crate::tree::walk::Sources;
 use freeze::Frozen;
 use header::header;
@@ -170,20 +170,13 @@ fn take(
             Err(error) if error.kind() == ErrorKind::Damage && previous.is_some() => {
                 candidates.pass_over(error, monitor);
             }
-            Ok((mut stats, later)) => {
+            Ok((mut stats, published)) => {
                 let Notes { problems: first, count, skipped, skipped_count, .. } = noting.finish();
                 if count > 0 {
                     let problems = Problems { count, first, skipped, skipped_count: Some(skipped_count) };
                     repository::note_problems(&repository, &stats.name, &problems);
                 }
-                // These are no problems of the snapshot.
-                if let Some(error) = later {
-                    outer.problem(&error);
-                    stats.errors += 1;
-                }
-                // The snapshot is complete, also if this is interrupted.
-                let left = repository::clear_leftovers(&repository, &[], options.threads_for(true), outer);
-                stats.errors += left.unwrap_or(0);
+                stats.errors += end(&repository, &published, options, outer);
                 return Ok(stats);
             }
             Err(error) => return Err(error),
@@ -191,8 +184,20 @@ fn take(
     }
 }
 
-/// Takes the snapshot and compares it with an earlier one. Returns its counts, and the error of a step that the next
-/// run takes.
+/// Reports the steps that failed after a snapshot had appeared, and clears the leftovers. Returns the number of
+/// problems, which the snapshot itself does not have.
+fn end(repository: &Repository, published: &Published, options: &Options, monitor: &dyn Monitor) -> u64 {
+    published.later.iter().for_each(|error| monitor.problem(error));
+    let errors = published.later.len() as u64;
+    if !published.is_settled {
+        // After a power cut the leftovers may be needed again.
+        return errors;
+    }
+    // The snapshot is complete, also if this is interrupted.
+    errors + repository::clear_leftovers(repository, &[], options.threads_for(true), monitor).unwrap_or(0)
+}
+
+/// Takes the snapshot and compares it with an earlier one. Returns its counts.
 ///
 /// # Errors
 /// Kind `Damage` if the manifest of the earlier snapshot is damaged; nothing of the new snapshot is left then.
@@ -204,7 +209,7 @@ fn take_beside(
     previous: Option<&Previous>,
     options: &Options,
     noting: &Noting<'_>,
-) -> Result<(Stats, Option<Error>)> {
+) -> Result<(Stats, Published)> {
     let monitor: &dyn Monitor = noting;
     let name = repository::free_name(repository, options.name.as_deref(), timestamp.created)?;
     // Data written before the run does not count as its cost.
@@ -235,13 +240,15 @@ fn take_beside(
     match result {
         Ok((stats, seen)) => {
             monitor.phase("publishing", None);
-            let later = repository::publish(repository, staging)?;
+            let published = repository::publish(repository, staging)?;
             note_seen(repository, (&name, parent.map(|parent| parent.name.as_str())), seen);
             let stats = cost::measure(Stats { name, ..stats }, repository, (before, filesystem), is_based, options);
-            if let Some(parent) = parent.filter(|parent| parent.sources == header.sources) {
+            if published.is_settled
+                && let Some(parent) = parent.filter(|parent| parent.sources == header.sources)
+            {
                 let _ = repository::drop_blocks(repository, &parent.name);
             }
-            Ok((stats, later))
+            Ok((stats, published))
         }
         // An interrupted run must stop quickly: the next run clears the leftovers.
         Err(error) if error.kind() == ErrorKind::Interrupted => Err(error),

@@ -53,7 +53,8 @@ pub(super) fn snapshot<R: Read>(
         Ok(received) => {
             monitor.phase("publishing", None);
             repository::note_identity(repository, &begin.header.name, &begin.identity)?;
-            if let Some(error) = repository::publish(repository, staging)? {
+            // The sender must not believe that it is there for good.
+            if let Some(error) = repository::publish(repository, staging)?.later.into_iter().next() {
                 return Err(error);
             }
             repository::correct_latest(repository)?;

@@ -13,10 +13,12 @@ use super::subvolume;
 use super::trash::{clear_entry, throw_away};
 use crate::error::{Error, Result};
 use crate::fs::rename;
+use crate::sys::btrfs::logical::Subvolume;
 use crate::tree::deletion::FreshNames;
 use crate::tree::writer::is_found_in_other_case;
 use rustix::fs::{self, AtFlags, Mode, OFlags};
 use rustix::io::Errno;
+use std::fs::File;
 use std::os::fd::AsFd;
 
 /// The name of a directory that is moved as a test: it shows whether trees can be moved. No snapshot's name begins so.
@@ -24,12 +26,23 @@ const TRIAL: &str = ".pleach-trial";
 /// The name of the link `latest` in `.pleach`, before it is moved to its place.
 const NEW_LINK: &str = "latest.new";
 
+/// A snapshot that has appeared. Errors of the steps after that are no errors of the run.
+#[derive(Debug)]
+#[must_use]
+pub(crate) struct Published {
+    /// The errors of these steps. The next run takes them.
+    pub later: Vec<Error>,
+    /// Whether it is on the disk as it must be. Otherwise nothing that it replaces may be deleted before the next run.
+    pub is_settled: bool,
+}
+
 /// Publishes a staged snapshot, complete and on the disk. Then moves `latest` to it.
 ///
-/// Returns the error of a step that failed after the snapshot had appeared. The next run takes that step.
-///
 /// Entries of its `links` directory stay in the trash for [`clear_leftovers`](super::clear_leftovers).
-pub(crate) fn publish(repository: &Repository, staging: Staging) -> Result<Option<Error>> {
+///
+/// # Errors
+/// Only if the snapshot did not appear.
+pub(crate) fn publish(repository: &Repository, staging: Staging) -> Result<Published> {
     let name = staging.name();
     let failed = |errno| Error::io("publish the snapshot", repository.root.join(name), errno);
     let manifest = staging.dir.file("manifest", OFlags::RDONLY, Mode::empty())?;
@@ -55,26 +68,40 @@ pub(crate) fn publish(repository: &Repository, staging: Staging) -> Result<Optio
     repository.manifests.sync()?;
     block_hashes::publish(repository, &staging)?;
     rename::without_replacing(&staging.dir, "tree", &repository.root, name).map_err(failed)?;
-    let sealed = match subvolume {
+    Ok(settle(repository, &staging, (subvolume.as_ref(), &manifest), is_linked))
+}
+
+/// Takes the steps after the snapshot has appeared.
+fn settle(
+    repository: &Repository,
+    staging: &Staging,
+    (subvolume, manifest): (Option<&Subvolume>, &File),
+    is_linked: bool,
+) -> Published {
+    let name = staging.name();
+    let (sealed, synced) = match subvolume {
         // Only now, since a read-only subvolume cannot be moved. If this run is killed, the directory in `partial`
         // makes the next run do it. The sync that follows the move of `latest` writes all three: Btrfs commits as a
         // whole after a subvolume was moved.
-        Some(before) => subvolume::seal(repository, name, staging.tree.as_fd(), &before, &manifest),
-        None => {
-            repository.root.sync()?;
-            Ok(())
-        }
+        Some(before) => (subvolume::seal(repository, name, staging.tree.as_fd(), before, manifest), Ok(())),
+        None => (Ok(()), repository.root.sync()),
     };
     let moved = move_link(repository, is_linked);
-    repository.root.sync()?;
-    let later = |error: Error, step| error.hint(format!("the snapshot {name} is complete; the next one {step}"));
-    if let Err(error) = sealed {
-        // The directory in `partial` stays.
-        return Ok(Some(later(error, "makes it read-only")));
+    let synced = synced.and_then(|()| repository.root.sync());
+    let is_settled = sealed.is_ok() && synced.is_ok();
+    if is_settled {
+        // The next run clears what stays. If something is not settled, it needs the directory in `partial`.
+        let _ = clear(repository, staging);
     }
-    // The next run clears what stays.
-    let _ = clear(repository, &staging);
-    Ok(moved.err().map(|error| later(error, "moves the link")))
+    let later = |step: Result<()>, rest: &str| {
+        step.map_err(|error| error.hint(format!("the snapshot {name} is complete{rest}"))).err()
+    };
+    let later = [
+        later(sealed, "; the next one makes it read-only"),
+        later(moved, "; the next one moves the link"),
+        later(synced, ", but may not survive a power cut"),
+    ];
+    Published { later: later.into_iter().flatten().collect(), is_settled }
 }
 
 /// Removes the directory of a snapshot that was published.
@@ -91,14 +118,17 @@ fn clear(repository: &Repository, staging: &Staging) -> Result<()> {
     }
 }
 
-/// Completes the publishing of a snapshot that was interrupted after its tree had been renamed.
+/// Completes the publishing of a snapshot that was interrupted after its tree had been renamed. It is on the disk then.
 pub(super) fn complete(repository: &Repository, partial: &Dir, name: &[u8]) -> Result<()> {
     let Some(name) = std::str::from_utf8(name).ok().filter(|name| check_name(name).is_ok()) else { return Ok(()) };
     if !partial.has_dir(name)? || partial.dir(name)?.stat("tree")?.is_some() {
         return Ok(());
     }
-    let is_published = repository.manifests.stat(name)?.is_some() && repository.root.has_dir(name)?;
-    if is_published { subvolume::seal_published(repository, name) } else { Ok(()) }
+    if repository.manifests.stat(name)?.is_none() || !repository.root.has_dir(name)? {
+        return Ok(());
+    }
+    subvolume::seal_published(repository, name)?;
+    repository.root.sync()
 }
 
 /// Moves the link `latest`, also after a removal. The link is on the disk when this returns.

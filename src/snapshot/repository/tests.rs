@@ -31,7 +31,8 @@ fn stage(repository: &Repository, name: &str, created: i64) -> Staging {
 }
 
 fn publish(repository: &Repository, name: &str, created: i64) {
-    super::publish(repository, stage(repository, name, created)).unwrap();
+    let published = super::publish(repository, stage(repository, name, created)).unwrap();
+    assert!(published.is_settled && published.later.is_empty());
 }
 
 fn names(repository: &Repository) -> Vec<String> {
@@ -123,7 +124,7 @@ fn a_snapshot_appears_when_it_is_published_and_latest_points_at_it() {
     let repo = dir.path().join("repo");
     let staging = stage(&repository, "b", 1);
     assert!(names(&repository).is_empty());
-    super::publish(&repository, staging).unwrap();
+    assert!(super::publish(&repository, staging).unwrap().is_settled);
     publish(&repository, "a", 2);
     assert_eq!(names(&repository), ["b", "a"], "by creation");
     assert_eq!(fs::read_link(repo.join("latest")).unwrap().to_str(), Some("a"));
