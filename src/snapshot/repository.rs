@@ -45,7 +45,7 @@ pub(crate) use layout::{CONTROL, JOURNAL, LIVE, POSITION, POSITION_NEW};
 pub(crate) use leftovers::{Leftover, clear_leftovers, discard, leftovers, try_clearing};
 pub(crate) use lock::Lock;
 pub(crate) use maps::{MapDraft, map};
-pub(crate) use marks::{Marks, check_tag, marks, set_marks};
+pub(crate) use marks::{Marks, check_tag, marks, set_marks, sync_marks};
 pub(crate) use name::is_snapshot_name;
 pub(crate) use origin::{identity, note_identity};
 pub(crate) use outside::check_outside;

@@ -88,6 +88,9 @@ pub fn tag(repo: &Path, id: &str, options: &Options, monitor: &dyn Monitor) -> R
     let changed = marks != before;
     if changed {
         repository::set_marks(&repository, &info.name, &marks)?;
+    } else if is_change {
+        // An earlier run may have made the change and failed to sync it.
+        repository::sync_marks(&repository)?;
     }
     let Marks { tags, pinned } = marks;
     Ok(Stats { name: info.name, tags, pinned, missing, changed, errors, seconds: begun.elapsed().as_secs_f64() })

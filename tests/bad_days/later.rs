@@ -88,6 +88,23 @@ on_filesystems! {
         assert_only(&other, &["one", "three", "two"]);
     }
 
+    fn a_pin_that_could_not_be_synced_is_synced_when_it_is_repeated(fs: &Filesystem) {
+        let (source, repo) = (fs.dir("source"), fs.join("repo"));
+        tree::plain(&source);
+        take(&["one", "two"], &source, &repo);
+        let words = |verb: &'static str, name: &'static str| [OsStr::new(verb), repo.as_os_str(), OsStr::new(name)];
+        pleach(words("pin", "two")).expect(0);
+        for verb in ["pin", "unpin"] {
+            // It is in effect, and the second run finds it unchanged.
+            for _ in 0..2 {
+                let run = without_sync(&repo.join(".pleach/marks"), &words(verb, "one")).expect(1);
+                run.saying("may not survive a power cut");
+                assert_eq!(pleach(remove(&repo, &["one", "--dry-run"])).status, if verb == "pin" { 3 } else { 0 });
+            }
+            pleach(words(verb, "one")).expect(0);
+        }
+    }
+
     fn a_removal_that_cannot_be_synced_is_reported_and_deletes_nothing_more(fs: &Filesystem) {
         let (source, repo) = (fs.dir("source"), fs.join("repo"));
         tree::plain(&source);

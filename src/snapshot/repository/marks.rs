@@ -69,9 +69,19 @@ pub(crate) fn set_marks(repository: &Repository, name: &str, marks: &Marks) -> R
         return Err(Error::io("write", dir.join(name), cause));
     }
     dir.replace(DRAFT, name)?;
-    dir.sync()?;
+    sync_marks(repository)
+}
+
+/// Writes marks to the disk that this run or an earlier one has set.
+///
+/// # Errors
+/// The marks are in effect nevertheless.
+pub(crate) fn sync_marks(repository: &Repository) -> Result<()> {
+    let Some(dir) = dir(repository)? else { return Ok(()) };
     // The directory of the marks may be new.
-    repository.control.sync()
+    dir.sync().and_then(|()| repository.control.sync()).map_err(|error| {
+        error.hint("tags and pins are as wanted, but may not survive a power cut; run the same command again")
+    })
 }
 
 /// Removes the marks of snapshots that no longer exist.
