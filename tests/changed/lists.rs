@@ -106,6 +106,41 @@ on_filesystems! {
         assert_no_leftovers(&repo);
     }
 
+    [xfs] fn lists_that_cannot_be_kept_hinder_no_snapshot(fs: &Filesystem) {
+        let other = fs.elsewhere();
+        let (source, repo) = (other.dir("source"), fs.join("repo"));
+        write(source.join("small"), &bytes(1, 100));
+        night(&source, &repo, "");
+        write(repo.join(".pleach/blocks"), b"not a directory");
+        write(source.join("image"), &bytes(1, 9 * MIB as usize));
+        let (_, after) = night(&source, &repo, "image");
+        assert_same_content(&source.join("image"), &after);
+        fs::remove_file(repo.join(".pleach/blocks")).expect("a file can be removed");
+        change_blocks(&source.join("image"), 50, [7]);
+        let (_, after) = night(&source, &repo, "image");
+        assert_same_content(&source.join("image"), &after);
+        assert_eq!(lists(&repo).len(), 1);
+        assert_no_leftovers(&repo);
+    }
+
+    [xfs] fn lists_of_an_earlier_snapshot_are_not_in_the_way_of_one_with_its_name(fs: &Filesystem) {
+        let other = fs.elsewhere();
+        let (source, repo) = (other.dir("source"), fs.join("repo"));
+        let take = |number| {
+            write(source.join("image"), &bytes(number, 9 * MIB as usize));
+            settle();
+            pleach(snapshot_named("one", &source, &repo)).expect(0);
+            lists(&repo)
+        };
+        let before = take(1);
+        // As long as a tree has no manifest, manifests without a tree stay, and all that belongs to them.
+        fs::rename(repo.join("one"), repo.join("renamed")).expect("a tree can be renamed");
+        let after = take(2);
+        assert_eq!((before.len(), after.len()), (1, 1));
+        assert_ne!(before, after);
+        assert_no_leftovers(&repo);
+    }
+
     [xfs, btrfs] fn without_hashes_there_are_no_lists_and_blocks_are_compared_all_the_same(fs: &Filesystem) {
         let other = fs.elsewhere();
         let (source, repo) = (other.dir("source"), fs.join("repo"));

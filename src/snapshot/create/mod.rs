@@ -246,7 +246,7 @@ fn take_beside(
             if published.is_settled
                 && let Some(parent) = parent.filter(|parent| parent.sources == header.sources)
             {
-                let _ = repository::drop_blocks(repository, &parent.name);
+                repository::drop_blocks(repository, &parent.name);
             }
             Ok((stats, published))
         }

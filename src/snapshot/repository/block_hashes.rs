@@ -5,6 +5,8 @@
 //! BLAKE3. Lists that a new snapshot still needs are linked into its own directory. The directory of the snapshot
 //! before is removed when the new snapshot is complete.
 //!
+//! They only save time, so nothing here fails a run.
+//!
 //! All functions that change the repository need its lock.
 
 use super::clearing::Clearing;
@@ -12,10 +14,10 @@ use super::dir::{Dir, os};
 use super::handle::Repository;
 use super::layout::BLOCKS;
 use super::staging::Staging;
-use super::trash::throw_away;
+use super::trash::{clear_entry, throw_away};
 use crate::content::delta::{List, NewList};
 use crate::content::hash::tree::GRAIN;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::tree::deletion::FreshNames;
 use data_encoding::HEXLOWER;
 use rustix::fs::{self, AtFlags, Mode, OFlags};
@@ -86,33 +88,29 @@ impl BlockHashes {
 /// The lists for a run that makes `staging` and compares it with the snapshot `parent`.
 pub(crate) fn blocks(repository: &Repository, staging: &Staging, parent: Option<&str>) -> Result<BlockHashes> {
     let new = staging.dir.make_dir(BLOCKS)?;
-    let all = if repository.control.has_dir(BLOCKS)? { Some(repository.control.dir(BLOCKS)?) } else { None };
-    let old = match all.zip(parent) {
-        Some((all, parent)) if all.has_dir(parent)? => Some(all.dir(parent)?),
-        _ => None,
-    };
+    // Those of an earlier snapshot of this name would be in the way.
+    drop_blocks(repository, staging.name());
+    let all = repository.control.dir_if_any(BLOCKS);
+    let old = all.zip(parent).and_then(|(all, parent)| all.dir_if_any(parent));
     Ok(BlockHashes { old, new, next: AtomicU64::new(0) })
 }
 
-/// Puts the lists of a snapshot into the trash, because a newer snapshot has its own.
-pub(crate) fn drop_blocks(repository: &Repository, name: &str) -> Result<()> {
-    if repository.control.has_dir(BLOCKS)? {
-        let all = repository.control.dir(BLOCKS)?;
-        if all.has_dir(name)? {
-            throw_away(repository, &all, name.as_bytes(), &FreshNames::new())?;
-        }
+/// Puts the lists of a snapshot into the trash, because a newer snapshot has its own, or because it is gone. The lists
+/// of a snapshot that is gone are tried again by the next run.
+pub(crate) fn drop_blocks(repository: &Repository, name: &str) {
+    if let Some(all) = repository.control.dir_if_any(BLOCKS) {
+        let _ = clear_entry(repository, &all, name.as_bytes(), &FreshNames::new());
     }
-    Ok(())
 }
 
-/// Puts the lists of a staged snapshot into their place. Without the snapshot's tree they are leftovers.
-pub(super) fn publish(repository: &Repository, staging: &Staging) -> Result<()> {
-    if !staging.dir.has_dir(BLOCKS)? || fs::unlinkat(&staging.dir, BLOCKS, AtFlags::REMOVEDIR).is_ok() {
-        return Ok(());
+/// Puts the lists of a staged snapshot into their place, if possible: without them, the next run only reads more. Until
+/// the snapshot's tree is in its place, they are leftovers there.
+pub(super) fn publish(repository: &Repository, staging: &Staging) {
+    let is_empty = || fs::unlinkat(&staging.dir, BLOCKS, AtFlags::REMOVEDIR).is_ok();
+    let has_any = staging.dir.has_dir(BLOCKS).unwrap_or(false) && !is_empty();
+    if has_any && let Ok(all) = repository.control.make_dir(BLOCKS) {
+        let _ = fs::renameat(&staging.dir, BLOCKS, &all, staging.name());
     }
-    let all = repository.control.make_dir(BLOCKS)?;
-    fs::renameat(&staging.dir, BLOCKS, &all, staging.name())
-        .map_err(|errno| Error::io("publish", all.join(staging.name()), errno))
 }
 
 /// Puts the lists of snapshots that no longer exist into the trash.

@@ -66,7 +66,7 @@ pub(crate) fn publish(repository: &Repository, staging: Staging) -> Result<Publi
     // snapshot.
     fs::renameat(&staging.dir, "manifest", &repository.manifests, name).map_err(failed)?;
     repository.manifests.sync()?;
-    block_hashes::publish(repository, &staging)?;
+    block_hashes::publish(repository, &staging);
     rename::without_replacing(&staging.dir, "tree", &repository.root, name).map_err(failed)?;
     Ok(settle(repository, &staging, (subvolume.as_ref(), &manifest), is_linked))
 }

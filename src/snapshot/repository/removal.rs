@@ -92,7 +92,7 @@ pub(crate) fn remove(repository: &Repository, names: &[String]) -> Removed {
         records::remove(repository, name);
         // The next run clears what remains of these.
         let _ = marks::remove(repository, name);
-        let _ = block_hashes::drop_blocks(repository, name);
+        block_hashes::drop_blocks(repository, name);
     }
     removed.later.extend(repository.manifests.sync().err());
     drop(claims);
