@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 /// A modification time this close to the present, in seconds, may be the one that a file gets when it is written.
 /// Filesystems may store times with a resolution of two seconds.
-const NEAR: i64 = 4;
+const NEAR: u64 = 4;
 
 /// Such a file. It has all its metadata except the times and its seal, which would prevent setting them.
 #[derive(Debug)]
@@ -80,9 +80,26 @@ impl AsFd for Unsynced {
 /// necessary, because writing gave it the current time.
 pub(super) fn set_provisional_time(file: impl AsFd, wanted: Time) -> Result<()> {
     let now = Time::now();
-    if (now.seconds - wanted.seconds).abs() > NEAR {
+    if now.seconds.abs_diff(wanted.seconds) > NEAR {
         return Ok(());
     }
     let earlier = Time { seconds: wanted.seconds.saturating_sub(24 * 60 * 60), nanos: 0 };
     metadata::set_times(file, now, earlier)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::File;
+    use std::os::unix::fs::MetadataExt as _;
+
+    #[test]
+    fn any_final_time_differs_from_the_provisional_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = File::create(dir.path().join("file")).unwrap();
+        for seconds in [i64::MIN, i64::MIN + 1, -1, 0, Time::now().seconds, i64::MAX] {
+            set_provisional_time(&file, Time { seconds, nanos: 0 }).unwrap();
+            assert_ne!(file.metadata().unwrap().mtime(), seconds);
+        }
+    }
 }
