@@ -26,6 +26,9 @@ pub(crate) fn run(args: &cli::Copy, globals: &Globals, output: &Output) -> Resul
         dry_run: args.dry_run,
         threads: globals.threads,
     };
+    if args.dry_run {
+        output.stop_if_unread();
+    }
     let (sources, destination) = args.sources_and_destination();
     let was_there = destination.is_dir();
     let scope = Scope { paths: sources, one_file_system: args.one_file_system, skip: None, counts: true };
@@ -34,7 +37,7 @@ pub(crate) fn run(args: &cli::Copy, globals: &Globals, output: &Output) -> Resul
     });
     let stats = match copied {
         Ok(stats) => stats,
-        // Nobody reads the output any more, or the copy had not begun.
+        // Nobody reads the plan any more, or the copy had not begun.
         Err(stopped) if is_unread(&stopped.error, output) || stopped.stats.is_none() => {
             return Err(stopped.error);
         }

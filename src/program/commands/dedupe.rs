@@ -44,6 +44,9 @@ pub(crate) fn run(args: &cli::Dedupe, globals: &Globals, output: &Output) -> Res
 
 /// Shares equal data and prints the summary.
 pub(super) fn share(paths: &[PathBuf], options: &Options, output: &Output) -> Result<(Stats, ExitStatus)> {
+    if options.dry_run {
+        output.stop_if_unread();
+    }
     let excludes = &options.excludes;
     let scope = Scope { paths, one_file_system: excludes.one_file_system, skip: None, counts: false };
     let scope = Some(scope).filter(|_| excludes.patterns.is_empty());

@@ -114,6 +114,7 @@ fn after_interruption(error: Error, command: &Command) -> Error {
 
 fn conclude(result: Result<ExitStatus>, output: &Output) -> ExitStatus {
     let result = match result {
+        // Only a listing or a plan: what `verify` found is its status.
         Err(error) if outcome::is_unread(&error, output) => Ok(ExitStatus::Done),
         other => other,
     };

@@ -4,9 +4,10 @@ use crate::error::{Error, ErrorKind};
 use crate::program::exit_status::ExitStatus;
 use crate::program::output::Output;
 
-/// Whether an engine stopped because nobody reads its output any more. That is not an interruption by the user.
+/// Whether an engine stopped because nobody reads its results any more: see [`Output::stop_if_unread`]. That is not an
+/// interruption by the user.
 pub(super) fn is_unread(error: &Error, output: &Output) -> bool {
-    error.kind() == ErrorKind::Interrupted && !output.is_interrupted()
+    error.kind() == ErrorKind::Interrupted && output.is_cancelled() && !output.is_interrupted()
 }
 
 /// The status of work that skipped `errors` parts.

@@ -22,11 +22,14 @@ pub(crate) fn run(args: &cli::Restore, globals: &Globals, output: &Output) -> Re
         dry_run: args.dry_run,
         threads: globals.threads,
     };
+    if args.dry_run {
+        output.stop_if_unread();
+    }
     let (repo, id, paths) = args.repo_id_and_paths();
     let id = as_id(id)?;
     let stats = match progress::watch(output, |monitor| restore(repo, id, paths, &options, monitor)) {
         Ok(stats) => stats,
-        // Nobody reads the output any more, or the restore had not begun.
+        // Nobody reads the plan any more, or the restore had not begun.
         Err(stopped) if is_unread(&stopped.error, output) || stopped.stats.is_none() => {
             return Err(stopped.error);
         }

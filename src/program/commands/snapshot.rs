@@ -46,6 +46,9 @@ pub(super) fn take(
     required: Option<f64>,
     output: &Output,
 ) -> Result<(Stats, ExitStatus)> {
+    if options.dry_run {
+        output.stop_if_unread();
+    }
     let excludes = &options.excludes;
     let is_filtered = excludes.caches
         || excludes.larger_than.is_some()

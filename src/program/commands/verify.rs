@@ -27,19 +27,34 @@ pub(crate) fn run(args: &cli::Verify, globals: &Globals, output: &Output) -> Res
 }
 
 /// Verifies the snapshots `ids`, or all of them, and prints the result. A verification that ended early with a result
-/// prints its reason as well.
+/// prints its reason as well. If nobody reads the damage any more, it stops, unless it repairs.
 pub(super) fn check(repo: &Path, ids: &[String], options: &Options, output: &Output) -> Result<(Stats, ExitStatus)> {
+    if options.repair_from.is_none() {
+        output.stop_if_unread();
+    }
     match progress::watch(output, |monitor| verify(repo, ids, options, monitor)) {
         Ok(stats) => {
             verify::show(output, &stats, options, repo);
-            let status = if stats.damaged > stats.repaired { ExitStatus::Damage } else { status(stats.errors) };
+            let status = found(&stats);
             Ok((stats, status))
         }
-        // Otherwise nobody reads the output any more, or the work had not begun.
-        Err(Stopped { error, stats: Some(stats) }) if !is_unread(&error, output) => {
+        Err(Stopped { error, stats }) if is_unread(&error, output) => {
+            let stats = stats.map(|stats| *stats).unwrap_or_default();
+            verify::show_unread(output, &stats);
+            // The rest was not verified.
+            let status = found(&stats).worse(ExitStatus::Incomplete);
+            Ok((stats, status))
+        }
+        Err(Stopped { error, stats: Some(stats) }) => {
             let status = verify::show_stopped(output, &error, &stats, options);
             Ok((*stats, status))
         }
+        // The work had not begun.
         Err(stopped) => Err(stopped.error),
     }
+}
+
+/// The status for the damage and the errors that were found.
+fn found(stats: &Stats) -> ExitStatus {
+    if stats.damaged > stats.repaired { ExitStatus::Damage } else { status(stats.errors) }
 }
