@@ -1,6 +1,6 @@
-//! Every command that changes something, on bad days: a full disk, calls that fail in the middle, few descriptors,
-//! little memory, other filesystems. Nothing half-done is reported as done, nothing else is harmed, and the same
-//! command succeeds afterwards.
+//! Every command that changes something, on bad days: a full disk or stdout, calls that fail in the middle, few
+//! descriptors, little memory, other filesystems. Nothing half-done is reported as done, nothing else is harmed, and the
+//! same command succeeds afterwards.
 
 mod descriptors;
 mod filesystems;
@@ -10,6 +10,7 @@ mod latest;
 mod little;
 mod refused_calls;
 mod scene;
+mod unwritten;
 
 use crate::harness::*;
 use std::ffi::OsStr;

@@ -1,6 +1,6 @@
 //! `pleach replicate REPO DEST [ID...]`, `pleach send REPO ID`, `pleach receive REPO`.
 
-use super::outcome::reported;
+use super::outcome::Ended;
 use super::standard_input::StandardInput;
 use crate::error::{Advice, Error, ErrorKind, Result};
 use crate::program::cli::{self, Globals};
@@ -19,7 +19,7 @@ pub(super) const INTERRUPTED: &str = "the snapshots that were sent are whole; th
 /// The variable in which sshd gives a key's own command the command that was asked for.
 const ASKED: &str = "SSH_ORIGINAL_COMMAND";
 
-pub(crate) fn run(args: &cli::Replicate, globals: &Globals, output: &Output) -> Result<ExitStatus> {
+pub(crate) fn run(args: &cli::Replicate, globals: &Globals, output: &Output) -> Result<Ended> {
     let options = Options {
         ids: args.ids.clone(),
         last: args.last,
@@ -30,7 +30,7 @@ pub(crate) fn run(args: &cli::Replicate, globals: &Globals, output: &Output) -> 
     let nowhere = Destination::Path(PathBuf::new());
     let destination = args.destination.as_ref().unwrap_or(&nowhere);
     let (_, status) = transfer(&args.repo, destination, &options, output)?;
-    Ok(reported(output, status))
+    Ok(Ended::Worked(status))
 }
 
 /// Sends what the destination lacks, and prints the result.
@@ -124,7 +124,7 @@ fn is_missing(error: &Error) -> bool {
     matches!(error.code(), "no-repository" | "not-found" | "no-connection")
 }
 
-pub(crate) fn run_send(args: &cli::Send, globals: &Globals, output: &Output) -> Result<ExitStatus> {
+pub(crate) fn run_send(args: &cli::Send, globals: &Globals, output: &Output) -> Result<Ended> {
     let stdout = io::stdout();
     if stdout.is_terminal() {
         return Err(Error::usage("send a snapshot to a terminal").hint("redirect the output to a file or a pipe"));
@@ -133,10 +133,10 @@ pub(crate) fn run_send(args: &cli::Send, globals: &Globals, output: &Output) -> 
     let options = Options { threads: globals.threads, ..Options::default() };
     let out = stdout.lock();
     progress::watch(output, |monitor| send(&repo, &id, args.base.as_deref(), out, &options, monitor))?;
-    Ok(ExitStatus::Done)
+    Ok(Ended::Listed(ExitStatus::Done))
 }
 
-pub(crate) fn run_receive(args: &cli::Receive, globals: &Globals, output: &Output) -> Result<ExitStatus> {
+pub(crate) fn run_receive(args: &cli::Receive, globals: &Globals, output: &Output) -> Result<Ended> {
     let repo = args.repo.as_deref().unwrap_or(Path::new(""));
     if let Some(asked) = std::env::var_os(ASKED).filter(|_| args.restrict) {
         check_asked(&asked, repo)?;
@@ -144,7 +144,7 @@ pub(crate) fn run_receive(args: &cli::Receive, globals: &Globals, output: &Outpu
     if args.init {
         Repository::open_or_create(repo)?;
         show::made(output, repo);
-        return Ok(ExitStatus::Done);
+        return Ok(Ended::Worked(ExitStatus::Done));
     }
     if args.restrict {
         Repository::open(repo).map_err(|error| match error.code() {
@@ -165,7 +165,7 @@ pub(crate) fn run_receive(args: &cli::Receive, globals: &Globals, output: &Outpu
     if !args.stdio {
         show::received(output, &stats, repo);
     }
-    Ok(ExitStatus::Done)
+    Ok(Ended::Worked(ExitStatus::Done))
 }
 
 /// A key with a command of its own runs it whatever was asked for. Who asked for something else must not believe that

@@ -1,7 +1,7 @@
 //! `pleach verify REPO [ID...]`.
 
 use super::id::as_id;
-use super::outcome::{is_unread, reported, status};
+use super::outcome::{Ended, is_unread, status};
 use crate::error::Result;
 use crate::program::cli::{self, Globals};
 use crate::program::exit_status::ExitStatus;
@@ -12,7 +12,7 @@ use std::path::Path;
 /// The state of the disk after an interruption, in words. Not for a repair.
 pub(super) const INTERRUPTED: &str = "nothing was changed";
 
-pub(crate) fn run(args: &cli::Verify, globals: &Globals, output: &Output) -> Result<ExitStatus> {
+pub(crate) fn run(args: &cli::Verify, globals: &Globals, output: &Output) -> Result<Ended> {
     let (repo, ids) = args.repo_and_ids();
     let ids = ids.iter().map(|id| as_id(id).map(String::from)).collect::<Result<Vec<_>>>()?;
     let repair_from = match &args.repair_from {
@@ -23,7 +23,7 @@ pub(crate) fn run(args: &cli::Verify, globals: &Globals, output: &Output) -> Res
     let options =
         Options { quick: args.quick, read: args.read, sharing: args.sharing, repair_from, threads: globals.threads };
     let (_, status) = check(repo, &ids, &options, output)?;
-    Ok(reported(output, status))
+    Ok(Ended::Worked(status))
 }
 
 /// Verifies the snapshots `ids`, or all of them, and prints the result. A verification that ended early with a result
