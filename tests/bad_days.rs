@@ -1,6 +1,6 @@
 //! Every command that changes something, on bad days: a full disk or stdout, calls that fail in the middle, few
-//! descriptors, little memory, other filesystems. Nothing half-done is reported as done, nothing else is harmed, and the
-//! same command succeeds afterwards.
+//! descriptors, little memory, other filesystems. Nothing half-done is reported as done, nothing else is harmed, and
+//! the same command succeeds afterwards.
 
 mod descriptors;
 mod filesystems;

@@ -5,12 +5,13 @@ use super::standard_input::StandardInput;
 use crate::error::{Advice, Error, ErrorKind, Result};
 use crate::program::cli::{self, Globals};
 use crate::program::exit_status::ExitStatus;
-use crate::program::output::{Output, progress, replicate as show};
+use crate::program::output::{Output, progress, replicate as show, terminal};
 use crate::snapshot::Repository;
 use crate::snapshot::receive::{self, receive};
 use crate::snapshot::replicate::{Destination, Options, Stats, asks_for, replicate, send};
 use std::ffi::OsStr;
-use std::io::{self, BufReader, IsTerminal as _, Write};
+use std::fs::File;
+use std::io::{self, BufReader, BufWriter, IsTerminal as _, Write};
 use std::path::{Path, PathBuf};
 
 /// The state of the disk after an interruption, in words.
@@ -125,15 +126,20 @@ fn is_missing(error: &Error) -> bool {
 }
 
 pub(crate) fn run_send(args: &cli::Send, globals: &Globals, output: &Output) -> Result<Ended> {
-    let stdout = io::stdout();
-    if stdout.is_terminal() {
+    if io::stdout().is_terminal() {
         return Err(Error::usage("send a snapshot to a terminal").hint("redirect the output to a file or a pipe"));
     }
     let (repo, id) = args.repo_and_id();
     let options = Options { threads: globals.threads, ..Options::default() };
-    let out = stdout.lock();
+    let out = stdout()?;
     progress::watch(output, |monitor| send(&repo, &id, args.base.as_deref(), out, &options, monitor))?;
     Ok(Ended::Listed(ExitStatus::Done))
+}
+
+/// Stdout for a stream or for replies.
+fn stdout() -> Result<BufWriter<File>> {
+    let file = terminal::stdout().map_err(|cause| Error::failed("write the output").because(cause))?;
+    Ok(BufWriter::new(file))
 }
 
 pub(crate) fn run_receive(args: &cli::Receive, globals: &Globals, output: &Output) -> Result<Ended> {
@@ -156,8 +162,8 @@ pub(crate) fn run_receive(args: &cli::Receive, globals: &Globals, output: &Outpu
         return Err(Error::usage("receive a snapshot from a terminal").hint("redirect the input from a file or a pipe"));
     }
     let options = receive::Options { threads: globals.threads, must_exist: args.restrict, only_adds: args.append_only };
-    let mut stdout = io::stdout().lock();
-    let replies = args.stdio.then_some(&mut stdout as &mut dyn Write);
+    let mut stdout = args.stdio.then(stdout).transpose()?;
+    let replies = stdout.as_mut().map(|to| to as &mut dyn Write);
     let stats = progress::watch(output, |monitor| {
         let stream = BufReader::with_capacity(1 << 20, StandardInput::new(monitor));
         receive(repo, stream, replies, &options, monitor)

@@ -51,9 +51,7 @@ use crate::util::tail::Tail;
 use json::MessageLine;
 use problems::Problems;
 use serde::Serialize;
-use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::os::fd::AsFd as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -94,9 +92,8 @@ impl Output {
     pub(crate) fn new(settings: Settings, cancel: Arc<AtomicBool>) -> Self {
         let (stdout_is_terminal, stderr_is_terminal) = terminal::are_terminals();
         let environment = Environment::of_process();
-        // A descriptor of our own, since the standard library's stdout flushes after every line.
-        let writer: Box<dyn Write + Send> = match io::stdout().as_fd().try_clone_to_owned() {
-            Ok(fd) => Box::new(BufWriter::with_capacity(64 << 10, File::from(fd))),
+        let writer: Box<dyn Write + Send> = match terminal::stdout() {
+            Ok(file) => Box::new(BufWriter::with_capacity(64 << 10, file)),
             Err(_) => Box::new(io::stdout()),
         };
         Output {

@@ -6,7 +6,9 @@ use super::wrap::wrap;
 use crate::util::text;
 use std::borrow::Cow;
 use std::ffi::OsString;
+use std::fs::File;
 use std::io::{IsTerminal as _, Write as _};
+use std::os::fd::AsFd as _;
 
 /// The style of a piece of text if colours are on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -179,6 +181,12 @@ pub(crate) struct Usage {
     pub(crate) plain: String,
     /// The text with colours.
     pub(crate) ansi: String,
+}
+
+/// Stdout as a file of our own. The standard library's stdout flushes after every line, and ignores that a descriptor
+/// cannot be written.
+pub(crate) fn stdout() -> std::io::Result<File> {
+    std::io::stdout().as_fd().try_clone_to_owned().map(File::from)
 }
 
 /// Whether stdout and stderr are terminals.
