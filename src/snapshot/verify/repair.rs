@@ -15,6 +15,7 @@ use crate::content::copy;
 use crate::error::{Error, Result};
 use crate::fs::metadata::set_times;
 use crate::fs::openat;
+use crate::fs::shutdown;
 use crate::fs::status::Status;
 use crate::monitor::{Amount, Monitor, Repaired};
 use crate::snapshot::repository::{Reopened, Repository};
@@ -155,7 +156,7 @@ impl Repair<'_> {
         // Also if it failed: a temporary name was there.
         set_times(&dir, before.atime, mtime).map_err(|errno| failed("set the times of the directory of", errno))?;
         let from = replaced?;
-        rustix::fs::fsync(&dir).map_err(|errno| failed("sync the directory of", errno))?;
+        shutdown::sync_directory(&dir).map_err(|errno| failed("sync the directory of", errno))?;
         if from.is_some() {
             let place = (work.snapshot, path.clone());
             if let Some(old) = existing.filter(|old| old.nlink > 1) {
