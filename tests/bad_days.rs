@@ -1,6 +1,6 @@
-//! Every command that changes something, on bad days: a full disk, calls that fail in the middle, few descriptors,
-//! little memory, other filesystems, leftovers that cannot be cleared. Nothing half-done is reported as done, nothing else is harmed, and the same
-//! command succeeds afterwards.
+//! Every command that changes something, on bad days: a full disk or stdout, calls that fail in the middle, few
+//! descriptors, little memory, other filesystems, leftovers that cannot be cleared. Nothing half-done is reported as
+//! done, nothing else is harmed, and the same command succeeds afterwards.
 
 mod descriptors;
 mod filesystems;
@@ -12,6 +12,7 @@ mod leftovers;
 mod little;
 mod refused_calls;
 mod scene;
+mod unwritten;
 
 use crate::harness::*;
 use std::ffi::OsStr;

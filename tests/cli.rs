@@ -222,8 +222,10 @@ fn a_pipe_that_closes_early_is_no_error() {
 
 #[test]
 fn output_that_cannot_be_written_is_an_error() {
-    let full = File::options().write(true).open("/dev/full").expect("/dev/full is there");
-    finish(command(["completions", "bash"]).stdout(full)).expect(1).saying("cannot write the output: No space left");
+    for args in [&["completions", "bash"][..], &["--help"], &["--version"], &["snapshot", "-h"]] {
+        let full = File::options().write(true).open("/dev/full").expect("/dev/full is there");
+        finish(command(args).stdout(full)).expect(1).saying("pleach: cannot write the output: No space left");
+    }
 }
 
 #[test]

@@ -230,6 +230,16 @@ on_filesystems! {
         assert_replica(&repo, &to);
     }
 
+    [xfs] fn a_stream_that_cannot_be_written_was_not_sent(fs: &Filesystem) {
+        let repo = repository(fs);
+        let full = fs::File::options().write(true).open("/dev/full").unwrap();
+        // Nothing can be written to a descriptor that is only open for reading.
+        for stdout in [full, fs::File::open("/dev/null").unwrap()] {
+            let mut send = command(["send"]);
+            finish(send.arg(&repo).arg("one").stdout(stdout)).expect(1).saying("cannot send the stream");
+        }
+    }
+
     [xfs] fn a_tree_that_lost_its_manifest_is_not_passed_over_in_silence(fs: &Filesystem) {
         let (repo, to) = (repository(fs), fs.join("to"));
         fs::remove_file(repo.join(".pleach/manifests/two")).unwrap();

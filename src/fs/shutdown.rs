@@ -24,13 +24,17 @@ pub(crate) fn is_unreadable(dir: impl AsFd) -> bool {
     [synced.err(), found.err()].into_iter().flatten().any(has_failed)
 }
 
-/// Writes an open directory to the disk.
+/// Writes the changes of an open directory to the disk. Some filesystems cannot sync a directory: then all of the
+/// filesystem is synced.
 ///
 /// # Errors
 /// Errors of fsync(2). If a shutdown lost the last changes of a directory, XFS reports no error here, but then the
 /// directory's status cannot be read.
 pub(crate) fn sync_directory(dir: impl AsFd) -> Result<()> {
-    rustix::fs::fsync(&dir)?;
+    match rustix::fs::fsync(&dir) {
+        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => rustix::fs::syncfs(&dir)?,
+        synced => synced?,
+    }
     rustix::fs::fstat(dir).map(drop)
 }
 

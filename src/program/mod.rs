@@ -31,10 +31,7 @@ pub fn main() -> ExitCode {
     }
     let cli = match cli::parse(args) {
         Ok(cli) => cli,
-        Err(usage) => {
-            output::terminal::show_usage(&usage);
-            return ExitCode::from((if usage.is_answer { ExitStatus::Done } else { ExitStatus::Usage }) as u8);
-        }
+        Err(usage) => return ExitCode::from(output::terminal::show_usage(&usage) as u8),
     };
     allow_open_files();
     let cancel = Arc::new(AtomicBool::new(false));

@@ -57,8 +57,9 @@ impl Staging {
             _ => Error::io("replace", &destination.shown, errno).hint("the file is unchanged"),
         })?;
         shutdown::sync_directory(&destination.dir).map_err(|errno| {
-            let error = Error::io("have the directory written to the disk for", &destination.shown, errno);
-            error.hint("the new content is in place, but the machine should not lose power now")
+            // A failure, and not an incomplete run: who replaces a file relies on its being on the disk.
+            let error = Error::io("sync the directory of", &destination.shown, errno);
+            error.hint("the file has its new content, but a power cut may bring the old one back; run it again")
         })
     }
 }

@@ -5,6 +5,7 @@ use super::*;
 use crate::harness::own::Own;
 use std::io::Write as _;
 use std::os::unix::fs::MetadataExt as _;
+use std::process::Stdio;
 
 /// A sound snapshot `one` of a file `file` with this content, and its path in the snapshot.
 fn prepared(source: &Path, repo: &Path, content: &[u8]) -> PathBuf {
@@ -13,7 +14,64 @@ fn prepared(source: &Path, repo: &Path, content: &[u8]) -> PathBuf {
     inside(repo, "one", source).join("file")
 }
 
+/// A repair while calls on this path fail with an error.
+fn failing(call: &str, error: &str, at: &Path, repo: &Path) -> Run {
+    let mut strace = Command::new("strace");
+    strace.args(["-f", "-qq", "-o", "/dev/null", "-e", &format!("inject={call}:error={error}"), "-P"]).arg(at);
+    strace.arg(env!("CARGO_BIN_EXE_pleach")).args(["verify", "--json", "--repair-from", "/"]).arg(repo);
+    finish(strace.env_remove("PLEACH_REPO").stdin(Stdio::null()))
+}
+
 on_filesystems! {
+    fn a_file_with_a_sound_copy_in_its_place_is_repaired_whatever_fails_later(fs: &Filesystem) {
+        let elsewhere = fs.elsewhere();
+        for (call, error, errors, status) in
+            [("fsync", "EIO", 2, 3), ("utimensat", "EIO:when=1..2", 2, 3), ("fsync", "EINVAL", 0, 0)]
+        {
+            let name = format!("{call} {error}");
+            let (source, repo) = (elsewhere.dir(&name), fs.join(&name));
+            write(source.join("file"), &bytes(1, 90_000));
+            fs::hard_link(source.join("file"), source.join("linked")).unwrap();
+            take("one", &source, &repo);
+            let tree = inside(&repo, "one", &source);
+            change(&repo, "one", || overwrite_quietly(&tree.join("file"), 5000, b"rotten"));
+            let run = failing(call, error, &tree, &repo).expect(status);
+            let summary = run.summary();
+            assert_eq!((number(&summary, "damaged"), number(&summary, "repaired")), (2, 2), "{name}: {summary}");
+            assert_eq!(number(&summary, "errors"), errors, "{name}: {summary}");
+            assert_eq!(run.stderr.matches("the file is repaired").count() as u64, errors, "{name}: {}", run.stderr);
+            let inode = |file: &str| fs::metadata(tree.join(file)).unwrap().ino();
+            assert_eq!(inode("file"), inode("linked"), "{name}");
+            assert_closed(&repo);
+            assert_sound(&repo, &source);
+            tools::assert_equal_trees(&source, &tree);
+        }
+    }
+
+    fn each_tree_that_cannot_be_closed_is_reported(fs: &Filesystem) {
+        let elsewhere = fs.elsewhere();
+        let (source, repo) = (elsewhere.dir("source"), fs.join("repo"));
+        prepared(&source, &repo, &bytes(1, 90_000));
+        take("two", &source, &repo);
+        for name in ["one", "two"] {
+            let file = inside(&repo, name, &source).join("file");
+            change(&repo, name, || overwrite_quietly(&file, 5000, b"rotten"));
+        }
+        let lists = repo.join(".pleach/repairing");
+        fs::create_dir(&lists).unwrap();
+        let run = failing("unlinkat", "EIO", &lists, &repo).expect(3);
+        let (summary, errors) = (run.summary(), run.lines::<json_lines::Problem>());
+        assert_eq!((number(&summary, "repaired"), number(&summary, "errors")), (2, 2), "{summary}");
+        assert_eq!(errors.len(), 2, "{errors:?}");
+        for name in ["one", "two"] {
+            let state = format!("the repaired files of the snapshot {name} are in place");
+            assert!(errors.iter().any(|error| error.message.contains(&state)), "{errors:?}");
+        }
+        repair(&repo, "/").expect(0);
+        assert_closed(&repo);
+        assert_sound(&repo, &source);
+    }
+
     fn a_repaired_file_keeps_its_attributes_and_its_acl(fs: &Filesystem) {
         let elsewhere = fs.elsewhere();
         let (source, repo) = (elsewhere.dir("source"), fs.join("repo"));

@@ -1,6 +1,7 @@
 //! What counts as damage and what does not: nothing sound is called damaged, nothing is reported twice, and lost data
 //! is damage wherever it was.
 
+use super::repair::assert_closed;
 use super::*;
 use pleach::monitor::{Amount, Monitor};
 use rustix::fs::{FallocateFlags, fallocate};
@@ -13,6 +14,24 @@ fn failing(call: &str, error: &str, at: &Path, repo: &Path) -> Run {
     strace.args(["-f", "-qq", "-o", "/dev/null", "-e", &format!("inject={call}:error={error}"), "-P"]).arg(at);
     strace.arg(env!("CARGO_BIN_EXE_pleach")).args(["verify", "--json", "-j", "1"]).arg(repo);
     finish(strace.env_remove("PLEACH_REPO").stdin(Stdio::null()))
+}
+
+/// The command pleach. Nobody reads its stdout.
+fn unread(words: &[&str]) -> Command {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut command = command(words);
+    command.stdout(writer);
+    command
+}
+
+/// Takes a snapshot with more damaged files than lines fit into the buffer of stdout.
+fn more_damage_than_is_buffered(source: &Path, repo: &Path) {
+    let names: Vec<_> = (0..300).map(|number| format!("{number:0>240}")).collect();
+    names.iter().for_each(|name| write(source.join(name), &bytes(1, 100)));
+    take("one", source, repo);
+    let tree = inside(repo, "one", source);
+    change(repo, "one", || names.iter().for_each(|name| overwrite_quietly(&tree.join(name), 5, b"rotten")));
 }
 
 fn whys(run: &Run) -> Vec<String> {
@@ -50,6 +69,33 @@ on_filesystems! {
         verify().expect(3);
         fs::remove_file(inside(&repo, "one", &source).join("file")).unwrap();
         verify().expect(4);
+    }
+
+    [xfs] fn damage_is_status_4_even_if_the_reader_of_the_report_goes(fs: &Filesystem) {
+        let (source, repo) = (fs.dir("source"), fs.join("repo"));
+        more_damage_than_is_buffered(&source, &repo);
+        for format in [&["--json"][..], &[]] {
+            let run = finish(unread(&["verify"]).args(format).arg(&repo)).expect(4).saying("nobody reads the output");
+            assert!(!run.stderr.contains("cannot"), "{}", run.stderr);
+            let full = File::options().write(true).open("/dev/full").unwrap();
+            let run = finish(command(["verify"]).args(format).arg(&repo).stdout(full)).expect(4);
+            run.saying("cannot write the output").saying("damage of");
+        }
+        // A run goes on to its end.
+        let profile = fs.join("profile.toml");
+        write(&profile, format!("repository = {repo:?}\n[verify]\n").as_bytes());
+        fs::set_permissions(&profile, fs::Permissions::from_mode(0o600)).unwrap();
+        let run = finish(unread(&["run"]).arg(&profile)).expect(4);
+        assert!(!run.stderr.contains("nobody"), "{}", run.stderr);
+    }
+
+    [xfs] fn a_repair_goes_on_if_the_reader_of_the_report_goes(fs: &Filesystem) {
+        let elsewhere = fs.elsewhere();
+        let (source, repo) = (elsewhere.dir("source"), fs.join("repo"));
+        more_damage_than_is_buffered(&source, &repo);
+        finish(unread(&["verify", "--repair-from", "/"]).arg(&repo)).expect(0);
+        assert_closed(&repo);
+        assert_sound(&repo, &source);
     }
 
     fn a_file_whose_blocks_were_never_written_is_sound(fs: &Filesystem) {

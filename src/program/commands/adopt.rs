@@ -1,17 +1,16 @@
 //! `pleach adopt DIR... REPO`.
 
-use super::outcome::{reported, status};
+use super::outcome::{Ended, status};
 use super::time_zone::names_time_zone;
 use crate::error::Result;
 use crate::program::cli::{self, Globals};
-use crate::program::exit_status::ExitStatus;
 use crate::program::output::{Output, adopt as show, progress};
 use crate::snapshot::adopt::{Layout, Options, adopt};
 
 /// The state of the disk after an interruption, in words.
 pub(super) const INTERRUPTED: &str = "the backups are unchanged; the same command continues";
 
-pub(crate) fn run(args: &cli::Adopt, globals: &Globals, output: &Output) -> Result<ExitStatus> {
+pub(crate) fn run(args: &cli::Adopt, globals: &Globals, output: &Output) -> Result<Ended> {
     let options = Options {
         layout: match args.layout {
             cli::Layout::Auto => Layout::Auto,
@@ -32,5 +31,5 @@ pub(crate) fn run(args: &cli::Adopt, globals: &Globals, output: &Output) -> Resu
     let (dirs, repo) = args.dirs_and_repo();
     let stats = progress::watch(output, |monitor| adopt(dirs, repo, &options, monitor))?;
     show::show(output, &stats, args.dry_run);
-    Ok(reported(output, status(stats.errors)))
+    Ok(Ended::Worked(status(stats.errors)))
 }

@@ -1,6 +1,7 @@
 //! `pleach completions SHELL`: the script that clap generates from the options. For bash, zsh and fish a function
 //! around it asks `pleach __complete` for repositories, snapshots and paths in snapshots.
 
+use super::outcome::Ended;
 use crate::error::Result;
 use crate::program::cli::{Cli, Completions};
 use crate::program::exit_status::ExitStatus;
@@ -8,12 +9,12 @@ use crate::program::output::Output;
 use clap::CommandFactory as _;
 use clap_complete::Shell;
 
-pub(crate) fn run(args: &Completions, output: &Output) -> Result<ExitStatus> {
+pub(crate) fn run(args: &Completions, output: &Output) -> Result<Ended> {
     // Into memory first: the generator panics when a pipe is closed.
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "pleach", &mut script);
     output.text(&with_words(args.shell, script));
-    Ok(ExitStatus::Done)
+    Ok(Ended::Listed(ExitStatus::Done))
 }
 
 fn with_words(shell: Shell, script: Vec<u8>) -> Vec<u8> {

@@ -1,6 +1,6 @@
 //! `pleach copy SOURCE... DEST`.
 
-use super::outcome::{is_unread, reported, status};
+use super::outcome::{Ended, is_unread, status};
 use crate::copy_tree::{self, Options, Placement};
 use crate::error::Result;
 use crate::program::cli::{self, Globals};
@@ -13,7 +13,7 @@ use std::fmt::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-pub(crate) fn run(args: &cli::Copy, globals: &Globals, output: &Output) -> Result<ExitStatus> {
+pub(crate) fn run(args: &cli::Copy, globals: &Globals, output: &Output) -> Result<Ended> {
     let options = Options {
         engine: args.engine.engine(),
         into: match (&args.target_directory, args.no_target_directory) {
@@ -26,6 +26,9 @@ pub(crate) fn run(args: &cli::Copy, globals: &Globals, output: &Output) -> Resul
         dry_run: args.dry_run,
         threads: globals.threads,
     };
+    if args.dry_run {
+        output.stop_if_unread();
+    }
     let (sources, destination) = args.sources_and_destination();
     let was_there = destination.is_dir();
     let scope = Scope { paths: sources, one_file_system: args.one_file_system, skip: None, counts: true };
@@ -34,14 +37,14 @@ pub(crate) fn run(args: &cli::Copy, globals: &Globals, output: &Output) -> Resul
     });
     let stats = match copied {
         Ok(stats) => stats,
-        // Nobody reads the output any more, or the copy had not begun.
+        // Nobody reads the plan any more, or the copy had not begun.
         Err(stopped) if is_unread(&stopped.error, output) || stopped.stats.is_none() => {
             return Err(stopped.error);
         }
         Err(stopped) => {
             let how_to_continue = || how_to_continue(sources, destination, &options, was_there);
             let error = copy::show_stopped(output, stopped, &options, how_to_continue);
-            return Ok(reported(output, ExitStatus::of(&error)));
+            return Ok(Ended::Worked(ExitStatus::of(&error)));
         }
     };
     copy::show(output, &stats, destination, &options);
@@ -50,7 +53,7 @@ pub(crate) fn run(args: &cli::Copy, globals: &Globals, output: &Output) -> Resul
         () if copy::has_failed(&stats) => ExitStatus::Failed,
         () => status(stats.errors),
     };
-    Ok(reported(output, status))
+    Ok(Ended::Worked(status))
 }
 
 /// The command that continues a copy which ended early. If the destination was a new name for a directory, it exists

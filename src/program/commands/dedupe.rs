@@ -1,6 +1,6 @@
 //! `pleach dedupe PATH...`.
 
-use super::outcome::{reported, status};
+use super::outcome::{Ended, status};
 use crate::dedupe::{CacheChoice, Options, Stats, dedupe, ranges};
 use crate::error::Result;
 use crate::program::cli::{self, Globals};
@@ -13,7 +13,7 @@ use std::path::PathBuf;
 /// The state of the disk after an interruption, in words.
 pub(super) const INTERRUPTED: &str = "no content was changed; the next run continues";
 
-pub(crate) fn run(args: &cli::Dedupe, globals: &Globals, output: &Output) -> Result<ExitStatus> {
+pub(crate) fn run(args: &cli::Dedupe, globals: &Globals, output: &Output) -> Result<Ended> {
     let options = Options {
         excludes: exclude::Options {
             patterns: Patterns::new(args.excludes.iter().map(|text| Line::from(text.as_str())))?,
@@ -39,11 +39,14 @@ pub(crate) fn run(args: &cli::Dedupe, globals: &Globals, output: &Output) -> Res
         threads: globals.threads,
     };
     let (_, status) = share(&args.paths, &options, output)?;
-    Ok(reported(output, status))
+    Ok(Ended::Worked(status))
 }
 
 /// Shares equal data and prints the summary.
 pub(super) fn share(paths: &[PathBuf], options: &Options, output: &Output) -> Result<(Stats, ExitStatus)> {
+    if options.dry_run {
+        output.stop_if_unread();
+    }
     let excludes = &options.excludes;
     let scope = Scope { paths, one_file_system: excludes.one_file_system, skip: None, counts: false };
     let scope = Some(scope).filter(|_| excludes.patterns.is_empty());

@@ -1,16 +1,15 @@
 //! `pleach diff REPO A B [PATH]`.
 
 use super::id::as_id;
-use super::outcome::status;
+use super::outcome::{Ended, status};
 use super::patch::Patcher;
 use crate::error::{Error, Result};
 use crate::program::cli::{self, Globals};
-use crate::program::exit_status::ExitStatus;
 use crate::program::output::{Output, diff as listing, progress};
 use crate::snapshot::diff::{Difference, Options, diff};
 use std::path::Path;
 
-pub(crate) fn run(args: &cli::Diff, globals: &Globals, output: &Output) -> Result<ExitStatus> {
+pub(crate) fn run(args: &cli::Diff, globals: &Globals, output: &Output) -> Result<Ended> {
     let (repo, [old, new], path) = args.repo_ids_and_path();
     let options = Options { path: path.map(Path::to_path_buf), threads: globals.threads, ..Options::default() };
     let (old, new) = (as_id(old)?, as_id(new)?);
@@ -28,5 +27,5 @@ pub(crate) fn run(args: &cli::Diff, globals: &Globals, output: &Output) -> Resul
     })?;
     stats.errors += patcher.errors();
     listing.finish(&stats);
-    Ok(status(stats.errors))
+    Ok(Ended::Listed(status(stats.errors)))
 }

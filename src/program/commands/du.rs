@@ -1,7 +1,7 @@
 //! `pleach du PATH...` and `pleach du --snapshots REPO [ID...]`.
 
 use super::id::as_id;
-use super::outcome::status;
+use super::outcome::{Ended, status};
 use crate::error::Result;
 use crate::program::cli::{self, Globals};
 use crate::program::exit_status::ExitStatus;
@@ -11,7 +11,7 @@ use crate::tree::estimate::Scope;
 use crate::usage::{Options, measure};
 use std::path::{Path, PathBuf};
 
-pub(crate) fn run(args: &cli::Du, globals: &Globals, output: &Output) -> Result<ExitStatus> {
+pub(crate) fn run(args: &cli::Du, globals: &Globals, output: &Output) -> Result<Ended> {
     let options = Options { sync: !args.no_sync, threads: globals.threads };
     if let Some((repo, ids)) = args.repo_and_ids() {
         let Options { sync, threads } = options;
@@ -21,17 +21,13 @@ pub(crate) fn run(args: &cli::Du, globals: &Globals, output: &Output) -> Result<
     let scope = Scope { paths: &args.paths, one_file_system: false, skip: None, counts: false };
     let stats = progress::watch_estimated(output, Some(scope), |monitor| measure(&args.paths, &options, monitor))?;
     du::show(output, &stats);
-    Ok(if stats.rows.is_empty() { ExitStatus::Failed } else { status(stats.errors) })
+    let status = if stats.rows.is_empty() { ExitStatus::Failed } else { status(stats.errors) };
+    Ok(Ended::Listed(status))
 }
 
-fn run_on_snapshots(
-    repo: &Path,
-    ids: &[PathBuf],
-    options: &snapshot::du::Options,
-    output: &Output,
-) -> Result<ExitStatus> {
+fn run_on_snapshots(repo: &Path, ids: &[PathBuf], options: &snapshot::du::Options, output: &Output) -> Result<Ended> {
     let ids = ids.iter().map(|id| as_id(id.as_os_str())).collect::<Result<Vec<_>>>()?;
     let stats = progress::watch(output, |monitor| snapshot::du::du(repo, &ids, options, monitor))?;
     du::show_snapshots(output, &stats, repo);
-    Ok(status(stats.errors))
+    Ok(Ended::Listed(status(stats.errors)))
 }

@@ -1,6 +1,6 @@
 //! `pleach fiemap FILE...`.
 
-use super::outcome::status;
+use super::outcome::{Ended, status};
 use super::owners::Finder;
 use super::views::Views;
 use crate::error::{ErrorKind, Result};
@@ -11,10 +11,11 @@ use crate::program::exit_status::ExitStatus;
 use crate::program::output::fiemap::{ExtentListing, Total, listing};
 use crate::program::output::{Output, progress};
 
-pub(crate) fn run(args: &cli::Fiemap, output: &Output) -> Result<ExitStatus> {
+pub(crate) fn run(args: &cli::Fiemap, output: &Output) -> Result<Ended> {
     let options = Options { sync: !args.no_sync };
     let mut listing = Views::new(args, listing(args.format, output), output)?;
     let mut total = Total::default();
+    output.stop_if_unread();
     // The listing itself shows the progress; a bar between its lines would only disturb it.
     progress::unseen(output, |monitor| {
         let mut owners = args.owners.then(|| Finder::new(&args.files, options.sync, monitor)).transpose()?;
@@ -40,7 +41,8 @@ pub(crate) fn run(args: &cli::Fiemap, output: &Output) -> Result<ExitStatus> {
         listing.show(monitor)
     })?;
     listing.summarize(&total);
-    Ok(if total.files == 0 { ExitStatus::Failed } else { status(total.errors) })
+    let status = if total.files == 0 { ExitStatus::Failed } else { status(total.errors) };
+    Ok(Ended::Listed(status))
 }
 
 fn show(

@@ -1,13 +1,12 @@
 //! `pleach find REPO PATTERN`.
 
-use super::outcome::status;
+use super::outcome::{Ended, status};
 use crate::error::{Error, Result};
 use crate::program::cli;
-use crate::program::exit_status::ExitStatus;
 use crate::program::output::{Output, find as listing, progress};
 use crate::snapshot::find::{Options, find};
 
-pub(crate) fn run(args: &cli::Find, output: &Output) -> Result<ExitStatus> {
+pub(crate) fn run(args: &cli::Find, output: &Output) -> Result<Ended> {
     let (repo, pattern) = args.repo_and_pattern();
     let text = pattern.to_str().ok_or_else(|| {
         Error::usage("understand the pattern").at(pattern).hint("it is not UTF-8; '?' matches any byte")
@@ -21,5 +20,5 @@ pub(crate) fn run(args: &cli::Find, output: &Output) -> Result<ExitStatus> {
         })
     })?;
     listing.finish(&stats, pattern);
-    Ok(status(stats.errors))
+    Ok(Ended::Listed(status(stats.errors)))
 }

@@ -1,5 +1,6 @@
 //! `pleach init-profile FILE`.
 
+use super::outcome::Ended;
 use crate::error::{Error, Result};
 use crate::program::cli;
 use crate::program::exit_status::ExitStatus;
@@ -10,7 +11,7 @@ use std::io::{ErrorKind, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
-pub(crate) fn run(args: &cli::InitProfile, output: &Output) -> Result<ExitStatus> {
+pub(crate) fn run(args: &cli::InitProfile, output: &Output) -> Result<Ended> {
     let path = &args.file;
     let failed = |cause: std::io::Error| Error::io("write the profile", path, cause);
     // The first profile of a machine or user needs its directory. No further directory is made.
@@ -28,5 +29,5 @@ pub(crate) fn run(args: &cli::InitProfile, output: &Output) -> Result<ExitStatus
         failed(cause)
     })?;
     show::show_new_profile(output, &std::path::absolute(path).unwrap_or_else(|_| Path::new(path).to_path_buf()));
-    Ok(ExitStatus::Done)
+    Ok(Ended::Worked(ExitStatus::Done))
 }

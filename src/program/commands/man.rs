@@ -1,6 +1,7 @@
 //! `pleach man DIR`: a man page for each command, from its definition. clap_mangen renders names, usage and options.
 //! The texts at the end of the long help become the description and further sections.
 
+use super::outcome::Ended;
 use crate::error::{Error, Result};
 use crate::program::cli::{self, Cli};
 use crate::program::exit_status::ExitStatus;
@@ -15,7 +16,7 @@ use std::io;
 /// The section of the manual for commands.
 const SECTION: &str = "1";
 
-pub(crate) fn run(args: &cli::Man, output: &Output) -> Result<ExitStatus> {
+pub(crate) fn run(args: &cli::Man, output: &Output) -> Result<Ended> {
     let mut pleach = Cli::command();
     pleach.build();
     fs::create_dir_all(&args.dir).map_err(|cause| Error::io("create the directory", &args.dir, cause))?;
@@ -27,7 +28,7 @@ pub(crate) fn run(args: &cli::Man, output: &Output) -> Result<ExitStatus> {
         fs::write(&path, page).map_err(|cause| Error::io("write", &path, cause))?;
     }
     output.info(&format!("wrote {} man pages to {}", commands.len(), text::path(&args.dir)));
-    Ok(ExitStatus::Done)
+    Ok(Ended::Worked(ExitStatus::Done))
 }
 
 fn with_subcommands(command: &Command, all: &mut Vec<Command>) {

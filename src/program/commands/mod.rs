@@ -39,6 +39,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::program::cli::{self, Cli, Command, Globals};
 use crate::program::exit_status::ExitStatus;
 use crate::program::output::{Output, Settings, When};
+use outcome::Ended;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -112,22 +113,17 @@ fn after_interruption(error: Error, command: &Command) -> Error {
     error.or_hint(state)
 }
 
-fn conclude(result: Result<ExitStatus>, output: &Output) -> ExitStatus {
-    let result = match result {
-        Err(error) if outcome::is_unread(&error, output) => Ok(ExitStatus::Done),
-        other => other,
+fn conclude(result: Result<Ended>, output: &Output) -> ExitStatus {
+    let error = match result {
+        Ok(ended) => return ended.status(output),
+        // Only a listing or a plan: what `verify` found is its status.
+        Err(error) if outcome::is_unread(&error, output) => return Ended::Listed(ExitStatus::Done).status(output),
+        Err(error) => error,
     };
-    if let Err(error) = &result {
-        output.error(error);
-    }
-    match (result, output.finish()) {
-        (Ok(status), Ok(())) => status,
-        (Err(error), _) => ExitStatus::of(&error),
-        (Ok(_), Err(error)) => {
-            output.error(&error);
-            ExitStatus::of(&error)
-        }
-    }
+    output.error(&error);
+    // This error matters more.
+    let _ = output.finish();
+    ExitStatus::of(&error)
 }
 
 fn settings(globals: &Globals) -> Settings {

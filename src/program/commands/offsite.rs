@@ -1,6 +1,6 @@
 //! `pleach offsite init|push|list|restore|check|prune --to URL`.
 
-use super::outcome::{reported, status};
+use super::outcome::{Ended, status};
 use super::time_zone::names_time_zone;
 use crate::error::{Error, Result};
 use crate::program::cli::{self, Globals, Store, Verb};
@@ -10,7 +10,7 @@ use crate::snapshot::offsite::{self, Access, PruneOptions, PushOptions, RestoreO
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::time::Instant;
 
-pub(crate) fn run(args: &cli::Offsite, globals: &Globals, output: &Output) -> Result<ExitStatus> {
+pub(crate) fn run(args: &cli::Offsite, globals: &Globals, output: &Output) -> Result<Ended> {
     if let Some(threads) = globals.threads {
         limit_threads(threads);
     }
@@ -57,15 +57,15 @@ fn access(store: &Store) -> Result<Access> {
     Ok(Access { no_cache: *no_cache, ..Access::new(Url::parse(to)?, secrets) })
 }
 
-fn init(args: &cli::OffsiteInit, output: &Output) -> Result<ExitStatus> {
+fn init(args: &cli::OffsiteInit, output: &Output) -> Result<Ended> {
     let begun = Instant::now();
     let access = access(&args.store)?;
     offsite::init(&access)?;
     show::made(output, &access.url, begun.elapsed().as_secs_f64());
-    Ok(reported(output, ExitStatus::Done))
+    Ok(Ended::Worked(ExitStatus::Done))
 }
 
-fn push(args: &cli::OffsitePush, output: &Output) -> Result<ExitStatus> {
+fn push(args: &cli::OffsitePush, output: &Output) -> Result<Ended> {
     let access = access(&args.store)?;
     let options = PushOptions { ids: args.ids.clone(), last: args.last, dry_run: args.dry_run };
     let stats = progress::watch(output, |monitor| offsite::push(&args.repo, &access, &options, monitor))?;
@@ -77,18 +77,18 @@ fn push(args: &cli::OffsitePush, output: &Output) -> Result<ExitStatus> {
         _ if stats.is_incomplete => ExitStatus::Failed,
         _ => ExitStatus::Incomplete,
     };
-    Ok(reported(output, status))
+    Ok(Ended::Worked(status))
 }
 
-fn list(args: &cli::OffsiteList, output: &Output) -> Result<ExitStatus> {
+fn list(args: &cli::OffsiteList, output: &Output) -> Result<Ended> {
     let begun = Instant::now();
     let access = access(&args.store)?;
     let snapshots = offsite::list(&access)?;
     show::listed(output, &snapshots, &access.url, begun.elapsed().as_secs_f64());
-    Ok(reported(output, ExitStatus::Done))
+    Ok(Ended::Listed(ExitStatus::Done))
 }
 
-fn restore(args: &cli::OffsiteRestore, output: &Output) -> Result<ExitStatus> {
+fn restore(args: &cli::OffsiteRestore, output: &Output) -> Result<Ended> {
     let access = access(&args.store)?;
     let options = RestoreOptions {
         id: args.id.clone(),
@@ -100,19 +100,19 @@ fn restore(args: &cli::OffsiteRestore, output: &Output) -> Result<ExitStatus> {
     let stats = progress::watch(output, |monitor| offsite::restore(&access, &options, monitor))?;
     show::restored(output, &stats, &args.target, args.dry_run);
     let status = if stats.is_damaged { ExitStatus::Damage } else { status(stats.errors) };
-    Ok(reported(output, status))
+    Ok(Ended::Worked(status))
 }
 
-fn check(args: &cli::OffsiteCheck, output: &Output) -> Result<ExitStatus> {
+fn check(args: &cli::OffsiteCheck, output: &Output) -> Result<Ended> {
     let access = access(&args.store)?;
     let options = offsite::CheckOptions { read_data: args.read_data };
     let stats = progress::watch(output, |monitor| offsite::check(&access, &options, monitor))?;
     show::checked(output, &stats, &access.url, args.read_data);
     let status = if stats.damage.is_empty() { ExitStatus::Done } else { ExitStatus::Damage };
-    Ok(reported(output, status))
+    Ok(Ended::Worked(status))
 }
 
-fn prune(args: &cli::OffsitePrune, output: &Output) -> Result<ExitStatus> {
+fn prune(args: &cli::OffsitePrune, output: &Output) -> Result<Ended> {
     let access = access(&args.store)?;
     let options = PruneOptions {
         keep: args.keep.keep(),
@@ -127,5 +127,5 @@ fn prune(args: &cli::OffsitePrune, output: &Output) -> Result<ExitStatus> {
     }
     let stats = progress::watch(output, |monitor| offsite::prune(&access, &options, monitor))?;
     show::pruned(output, &stats, &access.url, args.dry_run);
-    Ok(reported(output, status(stats.errors)))
+    Ok(Ended::Worked(status(stats.errors)))
 }

@@ -1,12 +1,13 @@
-//! The exit status of a finished command, also when nobody reads its output.
+//! The exit status of a finished command, also when its output cannot be written or nobody reads it.
 
 use crate::error::{Error, ErrorKind};
 use crate::program::exit_status::ExitStatus;
 use crate::program::output::Output;
 
-/// Whether an engine stopped because nobody reads its output any more. That is not an interruption by the user.
+/// Whether an engine stopped because nobody reads its results any more: see [`Output::stop_if_unread`]. That is not an
+/// interruption by the user.
 pub(super) fn is_unread(error: &Error, output: &Output) -> bool {
-    error.kind() == ErrorKind::Interrupted && !output.is_interrupted()
+    error.kind() == ErrorKind::Interrupted && output.is_cancelled() && !output.is_interrupted()
 }
 
 /// The status of work that skipped `errors` parts.
@@ -14,13 +15,27 @@ pub(super) fn status(errors: u64) -> ExitStatus {
     if errors == 0 { ExitStatus::Done } else { ExitStatus::Incomplete }
 }
 
-/// The status of finished work, whether or not its report could be written. What the work found is worse than that.
-pub(super) fn reported(output: &Output, status: ExitStatus) -> ExitStatus {
-    match output.finish() {
-        Ok(()) => status,
-        Err(error) => {
-            output.error(&error);
-            if status == ExitStatus::Done { ExitStatus::Incomplete } else { status }
+/// The end of a command. It decides what it means if the output could not be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// The command changed or checked something, and that is done. Only the report may be missing.
+    Worked(ExitStatus),
+    /// The output is the only result.
+    Listed(ExitStatus),
+}
+
+impl Ended {
+    /// The status to exit with. What the work found is worse than a missing report.
+    pub(super) fn status(self, output: &Output) -> ExitStatus {
+        let Err(error) = output.finish() else {
+            let (Ended::Worked(status) | Ended::Listed(status)) = self;
+            return status;
+        };
+        output.error(&error);
+        match self {
+            Ended::Worked(ExitStatus::Done) => ExitStatus::Incomplete,
+            Ended::Worked(status) => status,
+            Ended::Listed(_) => ExitStatus::of(&error),
         }
     }
 }

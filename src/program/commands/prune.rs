@@ -1,7 +1,7 @@
 //! `pleach prune REPO` and `pleach remove REPO ID...`.
 
 use super::id::as_id;
-use super::outcome::{is_unread, reported, status};
+use super::outcome::{Ended, is_unread, status};
 use super::time_zone::names_time_zone;
 use crate::error::Result;
 use crate::program::cli::{self, Globals};
@@ -14,12 +14,12 @@ use std::path::Path;
 /// The state of the disk after an interruption, in words.
 pub(super) const INTERRUPTED: &str = "each snapshot exists complete or not at all; the next run finishes deleting";
 
-pub(crate) fn run(args: &cli::Prune, globals: &Globals, output: &Output) -> Result<ExitStatus> {
+pub(crate) fn run(args: &cli::Prune, globals: &Globals, output: &Output) -> Result<Ended> {
     let cli::Prune { keep, dry_run, no_wait, .. } = args;
     let (dry_run, no_wait, threads) = (*dry_run, *no_wait, globals.threads);
     let options = Options { keep: keep.keep(), dry_run, no_wait, threads, ..Options::default() };
     let (_, status) = rotate(&args.repo, options, output)?;
-    Ok(reported(output, status))
+    Ok(Ended::Worked(status))
 }
 
 /// Removes the snapshots that no rule keeps, and prints the result.
@@ -51,11 +51,11 @@ fn shown(
     }
 }
 
-pub(crate) fn run_remove(args: &cli::Remove, globals: &Globals, output: &Output) -> Result<ExitStatus> {
+pub(crate) fn run_remove(args: &cli::Remove, globals: &Globals, output: &Output) -> Result<Ended> {
     let (repo, ids) = args.repo_and_ids();
     let ids = ids.iter().map(|id| as_id(id)).collect::<Result<Vec<_>>>()?;
     let options = remove::Options { dry_run: args.dry_run, no_wait: args.no_wait, threads: globals.threads };
     let result = progress::watch(output, |monitor| remove(repo, &ids, &options, monitor));
     let (_, status) = shown("remove", result, args.dry_run, output)?;
-    Ok(reported(output, status))
+    Ok(Ended::Worked(status))
 }

@@ -1,14 +1,13 @@
 //! `pleach put DEST < data`, `pleach put DEST -- COMMAND [ARG]...`.
 
-use super::outcome::{reported, status};
+use super::outcome::{Ended, status};
 use crate::error::Result;
 use crate::program::cli::{self, Globals};
-use crate::program::exit_status::ExitStatus;
 use crate::program::output::{Output, progress, put as show};
 use crate::put::{Options, Source, put};
 use std::os::fd::AsFd as _;
 
-pub(crate) fn run(args: &cli::Put, globals: &Globals, output: &Output) -> Result<ExitStatus> {
+pub(crate) fn run(args: &cli::Put, globals: &Globals, output: &Output) -> Result<Ended> {
     let options = Options {
         base: args.base.clone(),
         expect_size: args.expect_size,
@@ -22,5 +21,5 @@ pub(crate) fn run(args: &cli::Put, globals: &Globals, output: &Output) -> Result
     let source = if args.command.is_empty() { Source::Stream(stdin.as_fd()) } else { Source::Command(&args.command) };
     let stats = progress::watch(output, |monitor| put(source, &args.destination, &options, monitor))?;
     show::show(output, &stats, &args.destination);
-    Ok(reported(output, status(stats.errors)))
+    Ok(Ended::Worked(status(stats.errors)))
 }

@@ -1,16 +1,17 @@
 //! `pleach replicate REPO DEST [ID...]`, `pleach send REPO ID`, `pleach receive REPO`.
 
-use super::outcome::{reported, status};
+use super::outcome::{Ended, status};
 use super::standard_input::StandardInput;
 use crate::error::{Advice, Error, ErrorKind, Result};
 use crate::program::cli::{self, Globals};
 use crate::program::exit_status::ExitStatus;
-use crate::program::output::{Output, progress, replicate as show};
+use crate::program::output::{Output, progress, replicate as show, terminal};
 use crate::snapshot::Repository;
 use crate::snapshot::receive::{self, receive};
 use crate::snapshot::replicate::{Destination, Options, Stats, asks_for, replicate, send};
 use std::ffi::OsStr;
-use std::io::{self, BufReader, IsTerminal as _, Write};
+use std::fs::File;
+use std::io::{self, BufReader, BufWriter, IsTerminal as _, Write};
 use std::path::{Path, PathBuf};
 
 /// The state of the disk after an interruption, in words.
@@ -19,7 +20,7 @@ pub(super) const INTERRUPTED: &str = "the snapshots that were sent are whole; th
 /// The variable in which sshd gives a key's own command the command that was asked for.
 const ASKED: &str = "SSH_ORIGINAL_COMMAND";
 
-pub(crate) fn run(args: &cli::Replicate, globals: &Globals, output: &Output) -> Result<ExitStatus> {
+pub(crate) fn run(args: &cli::Replicate, globals: &Globals, output: &Output) -> Result<Ended> {
     let options = Options {
         ids: args.ids.clone(),
         last: args.last,
@@ -30,7 +31,7 @@ pub(crate) fn run(args: &cli::Replicate, globals: &Globals, output: &Output) -> 
     let nowhere = Destination::Path(PathBuf::new());
     let destination = args.destination.as_ref().unwrap_or(&nowhere);
     let (_, status) = transfer(&args.repo, destination, &options, output)?;
-    Ok(reported(output, status))
+    Ok(Ended::Worked(status))
 }
 
 /// Sends what the destination lacks, and prints the result.
@@ -124,19 +125,24 @@ fn is_missing(error: &Error) -> bool {
     matches!(error.code(), "no-repository" | "not-found" | "no-connection")
 }
 
-pub(crate) fn run_send(args: &cli::Send, globals: &Globals, output: &Output) -> Result<ExitStatus> {
-    let stdout = io::stdout();
-    if stdout.is_terminal() {
+pub(crate) fn run_send(args: &cli::Send, globals: &Globals, output: &Output) -> Result<Ended> {
+    if io::stdout().is_terminal() {
         return Err(Error::usage("send a snapshot to a terminal").hint("redirect the output to a file or a pipe"));
     }
     let (repo, id) = args.repo_and_id();
     let options = Options { threads: globals.threads, ..Options::default() };
-    let out = stdout.lock();
+    let out = stdout()?;
     progress::watch(output, |monitor| send(&repo, &id, args.base.as_deref(), out, &options, monitor))?;
-    Ok(ExitStatus::Done)
+    Ok(Ended::Listed(ExitStatus::Done))
 }
 
-pub(crate) fn run_receive(args: &cli::Receive, globals: &Globals, output: &Output) -> Result<ExitStatus> {
+/// Stdout for a stream or for replies.
+fn stdout() -> Result<BufWriter<File>> {
+    let file = terminal::stdout().map_err(|cause| Error::failed("write the output").because(cause))?;
+    Ok(BufWriter::new(file))
+}
+
+pub(crate) fn run_receive(args: &cli::Receive, globals: &Globals, output: &Output) -> Result<Ended> {
     let repo = args.repo.as_deref().unwrap_or(Path::new(""));
     if let Some(asked) = std::env::var_os(ASKED).filter(|_| args.restrict) {
         check_asked(&asked, repo)?;
@@ -144,7 +150,7 @@ pub(crate) fn run_receive(args: &cli::Receive, globals: &Globals, output: &Outpu
     if args.init {
         Repository::open_or_create(repo)?;
         show::made(output, repo);
-        return Ok(ExitStatus::Done);
+        return Ok(Ended::Worked(ExitStatus::Done));
     }
     if args.restrict {
         Repository::open(repo).map_err(|error| match error.code() {
@@ -156,8 +162,8 @@ pub(crate) fn run_receive(args: &cli::Receive, globals: &Globals, output: &Outpu
         return Err(Error::usage("receive a snapshot from a terminal").hint("redirect the input from a file or a pipe"));
     }
     let options = receive::Options { threads: globals.threads, must_exist: args.restrict, only_adds: args.append_only };
-    let mut stdout = io::stdout().lock();
-    let replies = args.stdio.then_some(&mut stdout as &mut dyn Write);
+    let mut stdout = args.stdio.then(stdout).transpose()?;
+    let replies = stdout.as_mut().map(|to| to as &mut dyn Write);
     let stats = progress::watch(output, |monitor| {
         let stream = BufReader::with_capacity(1 << 20, StandardInput::new(monitor));
         receive(repo, stream, replies, &options, monitor)
@@ -165,7 +171,7 @@ pub(crate) fn run_receive(args: &cli::Receive, globals: &Globals, output: &Outpu
     if !args.stdio {
         show::received(output, &stats, repo);
     }
-    Ok(status(stats.errors))
+    Ok(Ended::Worked(status(stats.errors)))
 }
 
 /// A key with a command of its own runs it whatever was asked for. Who asked for something else must not believe that

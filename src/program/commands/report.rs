@@ -1,15 +1,14 @@
 //! `pleach report REPO`.
 
-use super::outcome::{reported, status};
+use super::outcome::{Ended, status};
 use super::time_zone::names_time_zone;
 use crate::error::{Error, Result};
 use crate::program::cli::{self, Globals};
-use crate::program::exit_status::ExitStatus;
 use crate::program::output::{Output, progress, report as show};
 use crate::snapshot::report::{Options, report};
 use crate::util::text;
 
-pub(crate) fn run(args: &cli::Report, globals: &Globals, output: &Output) -> Result<ExitStatus> {
+pub(crate) fn run(args: &cli::Report, globals: &Globals, output: &Output) -> Result<Ended> {
     let file = args.html.as_deref().filter(|_| !args.is_on_stdout());
     if let Some(path) = file {
         show::check(path)?;
@@ -43,5 +42,6 @@ pub(crate) fn run(args: &cli::Report, globals: &Globals, output: &Output) -> Res
     if page.is_none() || output.is_json() {
         show::show(output, &stats);
     }
-    Ok(reported(output, status(stats.errors)))
+    let status = status(stats.errors);
+    Ok(if file.is_some() { Ended::Worked(status) } else { Ended::Listed(status) })
 }

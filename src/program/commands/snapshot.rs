@@ -1,6 +1,6 @@
 //! `pleach snapshot SOURCE... REPO`.
 
-use super::outcome::{reported, status};
+use super::outcome::{Ended, status};
 use crate::error::Result;
 use crate::program::cli::{self, Globals};
 use crate::program::exit_status::ExitStatus;
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 /// The state of the disk after an interruption, in words.
 pub(super) const INTERRUPTED: &str = "the sources and earlier snapshots are unchanged";
 
-pub(crate) fn run(args: &cli::Snapshot, globals: &Globals, output: &Output) -> Result<ExitStatus> {
+pub(crate) fn run(args: &cli::Snapshot, globals: &Globals, output: &Output) -> Result<Ended> {
     let options = Options {
         name: args.name.clone(),
         tags: args.tags.clone(),
@@ -35,7 +35,7 @@ pub(crate) fn run(args: &cli::Snapshot, globals: &Globals, output: &Output) -> R
     };
     let (sources, repo) = args.sources_and_repo();
     let (_, status) = take(sources, repo, &options, args.require_sharing, output)?;
-    Ok(reported(output, status))
+    Ok(Ended::Worked(status))
 }
 
 /// Takes the snapshot and prints its summary. `required`: the percentage of the data that must be shared.
@@ -46,6 +46,9 @@ pub(super) fn take(
     required: Option<f64>,
     output: &Output,
 ) -> Result<(Stats, ExitStatus)> {
+    if options.dry_run {
+        output.stop_if_unread();
+    }
     let excludes = &options.excludes;
     let is_filtered = excludes.caches
         || excludes.larger_than.is_some()

@@ -51,9 +51,7 @@ use crate::util::tail::Tail;
 use json::MessageLine;
 use problems::Problems;
 use serde::Serialize;
-use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::os::fd::AsFd as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -77,8 +75,8 @@ pub(crate) struct Output {
     is_broken: AtomicBool,
     /// A result could not be written, so further results are useless. An unread message stops no work.
     is_unread: AtomicBool,
-    /// Work continues if nobody reads the results.
-    works_unread: AtomicBool,
+    /// Work stops if nobody reads its results. By default it continues.
+    stops_unread: AtomicBool,
     /// The last messages, if they are kept.
     log: Mutex<Option<Tail>>,
 }
@@ -94,9 +92,8 @@ impl Output {
     pub(crate) fn new(settings: Settings, cancel: Arc<AtomicBool>) -> Self {
         let (stdout_is_terminal, stderr_is_terminal) = terminal::are_terminals();
         let environment = Environment::of_process();
-        // A descriptor of our own, since the standard library's stdout flushes after every line.
-        let writer: Box<dyn Write + Send> = match io::stdout().as_fd().try_clone_to_owned() {
-            Ok(fd) => Box::new(BufWriter::with_capacity(64 << 10, File::from(fd))),
+        let writer: Box<dyn Write + Send> = match terminal::stdout() {
+            Ok(file) => Box::new(BufWriter::with_capacity(64 << 10, file)),
             Err(_) => Box::new(io::stdout()),
         };
         Output {
@@ -111,7 +108,7 @@ impl Output {
             problems: Problems::default(),
             is_broken: AtomicBool::new(false),
             is_unread: AtomicBool::new(false),
-            works_unread: AtomicBool::new(false),
+            stops_unread: AtomicBool::new(false),
             log: Mutex::new(None),
         }
     }
@@ -161,15 +158,21 @@ impl Output {
         self.cancel.load(Ordering::Relaxed)
     }
 
-    /// Whether to stop: the user asked for it, or nobody reads the output any more.
+    /// Whether to stop: the user asked for it, or nobody reads the results any more and the work changes nothing.
     pub(crate) fn is_cancelled(&self) -> bool {
-        let is_unread = self.is_unread.load(Ordering::Relaxed) && !self.works_unread.load(Ordering::Relaxed);
+        let is_unread = self.is_unread.load(Ordering::Relaxed) && self.stops_unread.load(Ordering::Relaxed);
         self.is_interrupted() || is_unread
+    }
+
+    /// For work that changes nothing: it stops if nobody reads its results any more. A step of a run continues.
+    pub(crate) fn stop_if_unread(&self) {
+        let is_unattended = lock(&self.log).is_some();
+        self.stops_unread.store(!is_unattended, Ordering::Relaxed);
     }
 
     /// For work that nobody watches: it continues if nobody reads its results, and keeps its last messages.
     pub(crate) fn work_unattended(&self) {
-        self.works_unread.store(true, Ordering::Relaxed);
+        self.stops_unread.store(false, Ordering::Relaxed);
         lock(&self.log).get_or_insert_default();
     }
 

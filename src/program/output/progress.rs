@@ -34,9 +34,10 @@ pub(crate) fn watch_estimated<T>(output: &Output, scope: Option<Scope<'_>>, work
     watched(output, scope, |progress| work(progress))
 }
 
-/// Like [`watch`], for work that prints results while it runs. It calls the second argument before each: if results are
-/// on the same screen, they replace the progress.
+/// Like [`watch`], for work that prints results while it runs, and does nothing else: it stops if nobody reads them. It
+/// calls the second argument before each: if results are on the same screen, they replace the progress.
 pub(crate) fn watch_listing<T>(output: &Output, work: impl FnOnce(&dyn Monitor, &dyn Fn()) -> T) -> T {
+    output.stop_if_unread();
     watched(output, None, |progress| {
         work(progress, &|| {
             if output.stdout_is_terminal {

@@ -3,10 +3,14 @@
 use super::json;
 use super::settings::When;
 use super::wrap::wrap;
+use crate::error::Error;
+use crate::program::exit_status::ExitStatus;
 use crate::util::text;
 use std::borrow::Cow;
 use std::ffi::OsString;
+use std::fs::File;
 use std::io::{IsTerminal as _, Write as _};
+use std::os::fd::AsFd as _;
 
 /// The style of a piece of text if colours are on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -141,20 +145,20 @@ pub(crate) fn without_controls(content: &[u8]) -> Vec<u8> {
     out.into_bytes()
 }
 
-/// Shows help or the version on stdout, or the error in the command line on stderr.
-pub(crate) fn show_usage(usage: &Usage) {
+/// Shows help or the version on stdout, or the error in the command line on stderr. Returns the status to exit with.
+pub(crate) fn show_usage(usage: &Usage) -> ExitStatus {
     let environment = Environment::of_process();
     if usage.is_json && !usage.is_answer {
         let message = usage.plain.trim_end().strip_prefix("error: ").unwrap_or(usage.plain.trim_end());
         let lines: Vec<_> = message.lines().map(str::trim).take_while(|line| !line.is_empty()).collect();
         let _ = json::write_line(&mut std::io::stdout().lock(), &json::MessageLine::usage(lines.join(" ")));
     }
-    // A closed pipe after --help does not matter, so the results are ignored.
     if usage.is_answer {
         let text =
             if environment.colours(When::Auto, std::io::stdout().is_terminal()) { &usage.ansi } else { &usage.plain };
-        let _ = write!(std::io::stdout(), "{text}");
-    } else if usage.is_help {
+        return answer(text);
+    }
+    if usage.is_help {
         let text =
             if environment.colours(When::Auto, std::io::stderr().is_terminal()) { &usage.ansi } else { &usage.plain };
         let _ = write!(std::io::stderr(), "{text}");
@@ -163,6 +167,19 @@ pub(crate) fn show_usage(usage: &Usage) {
         let columns = if std::io::stderr().is_terminal() { width() } else { usize::MAX };
         let lines: Vec<_> = usage.plain.lines().map(|line| wrap(&harmless(line), 0, 2, columns)).collect();
         let _ = writeln!(std::io::stderr(), "{}", lines.join("\n").trim_end());
+    }
+    ExitStatus::Usage
+}
+
+/// Writes text that the user asked for. A reader that goes away has seen enough.
+fn answer(text: &str) -> ExitStatus {
+    match stdout().and_then(|mut stdout| stdout.write_all(text.as_bytes())) {
+        Err(cause) if cause.kind() != std::io::ErrorKind::BrokenPipe => {
+            let error = Error::failed("write the output").because(cause);
+            let _ = writeln!(std::io::stderr(), "pleach: {}", harmless(&error.to_string()));
+            ExitStatus::of(&error)
+        }
+        _ => ExitStatus::Done,
     }
 }
 
@@ -179,6 +196,12 @@ pub(crate) struct Usage {
     pub(crate) plain: String,
     /// The text with colours.
     pub(crate) ansi: String,
+}
+
+/// Stdout as a file of our own. The standard library's stdout flushes after every line, and ignores that a descriptor
+/// cannot be written.
+pub(crate) fn stdout() -> std::io::Result<File> {
+    std::io::stdout().as_fd().try_clone_to_owned().map(File::from)
 }
 
 /// Whether stdout and stderr are terminals.

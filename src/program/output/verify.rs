@@ -118,10 +118,7 @@ pub(crate) fn show(output: &Output, stats: &Stats, options: &Options, repo: &Pat
 
 /// Prints why a verification ended early, and what it had found. Returns the status to exit with.
 pub(crate) fn show_stopped(output: &Output, error: &Error, stats: &Stats, options: &Options) -> ExitStatus {
-    let found = match stats.damaged {
-        0 => "no damage was found until then".into(),
-        damaged => format!("damage of {} was found until then", summary::entries(damaged)),
-    };
+    let found = found_until_then(stats);
     let rest = if options.read.is_some() { "; the next run reads the same part again" } else { "" };
     output.error(error);
     let changed = match stats.repaired {
@@ -133,6 +130,18 @@ pub(crate) fn show_stopped(output: &Output, error: &Error, stats: &Stats, option
         output.json(&summary_of(stats, false));
     }
     ExitStatus::of(error)
+}
+
+/// Reports that a verification ended early, because its results cannot be written any more.
+pub(crate) fn show_unread(output: &Output, stats: &Stats) {
+    output.info(&format!("stopped, because nobody reads the output any more; {}", found_until_then(stats)));
+}
+
+fn found_until_then(stats: &Stats) -> String {
+    match stats.damaged {
+        0 => "no damage was found until then".into(),
+        damaged => format!("damage of {} was found until then", summary::entries(damaged)),
+    }
 }
 
 fn object(row: &Row) -> SnapshotLine<'_> {

@@ -182,12 +182,7 @@ impl Dir {
 
     /// Writes the directory's own changes to the disk.
     pub(crate) fn sync(&self) -> Result<()> {
-        let synced = match shutdown::sync_directory(&self.fd) {
-            // Some filesystems do not support this for directories.
-            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => fs::syncfs(&self.fd),
-            result => result,
-        };
-        synced.map_err(|errno| Error::io("sync", &self.path, errno))
+        shutdown::sync_directory(&self.fd).map_err(|errno| Error::io("sync", &self.path, errno))
     }
 }
 

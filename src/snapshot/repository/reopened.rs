@@ -44,6 +44,8 @@ pub(crate) struct Reopened {
     noted: HashSet<Vec<u8>>,
     /// Whether an earlier repair left the list.
     is_continued: bool,
+    /// Whether directories of the list may lack their time, or have temporary names.
+    is_untidy: bool,
     /// Whether it is a subvolume that the next tree may begin with.
     is_as_published: bool,
     /// Whether it is a subvolume. It must be read-only afterwards, even if it was writable before.
@@ -61,7 +63,8 @@ impl Reopened {
         let length = list.metadata().map_err(|cause| Error::io("look at", dir.join(name), cause))?.len();
         let is_continued = length > 0;
         let (name, noted) = (name.to_string(), HashSet::new());
-        let mut reopened = Reopened { name, tree, list, noted, is_continued, is_as_published, is_subvolume: false };
+        let (is_untidy, is_subvolume) = (is_continued, false);
+        let mut reopened = Reopened { name, tree, list, noted, is_continued, is_untidy, is_as_published, is_subvolume };
         let prepared = reopened.prepare(repository, &dir);
         if prepared.is_err() && !is_continued {
             // Nothing was changed. A list that stays does no harm.
@@ -95,10 +98,15 @@ impl Reopened {
         Ok(())
     }
 
+    /// Completes the directories of the list once more when the changes end, because one of them has a wrong time.
+    pub(crate) fn tidy_at_end(&mut self) {
+        self.is_untidy = true;
+    }
+
     /// Ends the changes. A subvolume that the next tree could begin with before can be used for it again.
     pub(crate) fn close(self, repository: &Repository, clearing: &mut Clearing<'_>) -> Result<()> {
         let dir = repository.control.dir(REPAIRING)?;
-        if self.is_continued {
+        if self.is_untidy {
             tidy_listed(repository, &dir, &self.name, self.tree.as_fd(), clearing)?;
         }
         repository.sync()?;

@@ -15,13 +15,14 @@ use crate::content::copy;
 use crate::error::{Error, Result};
 use crate::fs::metadata::set_times;
 use crate::fs::openat;
+use crate::fs::shutdown;
 use crate::fs::status::Status;
-use crate::monitor::{Amount, Monitor, Repaired};
+use crate::monitor::{self, Amount, Monitor};
 use crate::snapshot::repository::{Clearing, Reopened, Repository};
 use crate::tree::walk::absolute;
 use crate::util::path::split;
 use rustix::io::Errno;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::OsStr;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
@@ -35,7 +36,7 @@ struct Repair<'a> {
     monitor: &'a dyn Monitor,
     maker: Maker<'a>,
     /// The trees that are changed.
-    trees: HashMap<usize, Reopened>,
+    trees: BTreeMap<usize, Reopened>,
     /// Directories with another modification time than their record.
     changed_dirs: HashSet<(usize, Vec<u8>)>,
     partners: Partners,
@@ -47,6 +48,14 @@ struct Repair<'a> {
 pub(super) struct Done {
     pub(super) repaired: u64,
     pub(super) errors: u64,
+}
+
+/// A file that was repaired.
+struct Repaired {
+    /// Where its content is from.
+    from: PathBuf,
+    /// Whether its directory has its time and is on the disk.
+    directory: Result<()>,
 }
 
 /// The new files of one content.
@@ -62,7 +71,7 @@ struct Made {
 /// are.
 ///
 /// # Errors
-/// If the run should stop, or a tree cannot be opened or closed.
+/// If the run should stop.
 pub(super) fn repair(
     repository: &Repository,
     snapshots: &[Snapshot],
@@ -80,7 +89,7 @@ pub(super) fn repair(
         origin,
         monitor,
         maker: Maker::new(monitor),
-        trees: HashMap::new(),
+        trees: BTreeMap::new(),
         changed_dirs,
         partners: Partners::find(snapshots, &works),
         done: Done::default(),
@@ -94,10 +103,11 @@ pub(super) fn repair(
     }
     // Also after an error: the trees must not stay open.
     let mut clearing = Clearing::new(monitor);
-    for (_, tree) in std::mem::take(&mut repair.trees) {
-        let closed = tree.close(repository, &mut clearing);
-        if result.is_ok() {
-            result = closed;
+    for (snapshot, tree) in std::mem::take(&mut repair.trees) {
+        if let Err(error) = tree.close(repository, &mut clearing) {
+            let name = &snapshots[snapshot].name;
+            let hint = format!("the repaired files of the snapshot {name} are in place; the next run completes it");
+            repair.problem(&error.hint_also(&hint));
         }
     }
     *done = repair.done;
@@ -114,9 +124,12 @@ impl Repair<'_> {
                 return Err(Error::interrupted());
             }
             match self.file(work, &mut made) {
-                Ok(Some(from)) => {
+                Ok(Some(Repaired { from, directory })) => {
                     self.report(work.snapshot, &work.path, &from);
-                    self.report_directory(work, &from);
+                    match directory {
+                        Ok(()) => self.report_directory(work, &from),
+                        Err(error) => self.failed(error.hint("the file is repaired"))?,
+                    }
                 }
                 Ok(None) => {}
                 Err(error) => self.failed(error)?,
@@ -126,8 +139,8 @@ impl Repair<'_> {
         Ok(())
     }
 
-    /// Repairs a file. Returns where its content is from; `None` if there is no sound copy.
-    fn file(&mut self, work: &Work, made: &mut Made) -> Result<Option<PathBuf>> {
+    /// Repairs a file. `None` if there is no sound copy.
+    fn file(&mut self, work: &Work, made: &mut Made) -> Result<Option<Repaired>> {
         let first = made.first.as_ref().and_then(|place| self.open_made(place));
         let is_checked = first.is_some();
         let (path, size) = (&work.path, work.size);
@@ -154,19 +167,37 @@ impl Repair<'_> {
         };
         let replacement = Replacement { dir: &dir, name, existing, entry: &entry, hash: work.hash, shown: &shown };
         let replaced = self.replace(work, &replacement, &source, is_checked, made);
-        // Also if it failed: a temporary name was there.
-        set_times(&dir, before.atime, mtime).map_err(|errno| failed("set the times of the directory of", errno))?;
-        let from = replaced?;
-        rustix::fs::fsync(&dir).map_err(|errno| failed("sync the directory of", errno))?;
-        if from.is_some() {
-            let place = (work.snapshot, path.clone());
-            if let Some(old) = existing.filter(|old| old.nlink > 1) {
-                made.links.entry((old.dev, old.ino)).or_insert_with(|| place.clone());
-            }
-            self.partners.made(work);
-            made.first.get_or_insert(place);
+        if let Ok(Some(_)) = replaced {
+            self.note_made(work, existing, made);
         }
-        Ok(from)
+        // Also if it failed: a temporary name was there.
+        let timed = set_times(&dir, before.atime, mtime);
+        let timed = timed.map_err(|errno| failed("set the times of the directory of", errno));
+        if timed.is_err()
+            && let Some(tree) = self.trees.get_mut(&work.snapshot)
+        {
+            tree.tidy_at_end();
+        }
+        match replaced {
+            Ok(Some(from)) => {
+                let synced = shutdown::sync_directory(&dir).map_err(|errno| failed("sync the directory of", errno));
+                Ok(Some(Repaired { from, directory: timed.and(synced) }))
+            }
+            not_replaced => {
+                timed.or_else(|error| self.failed(error))?;
+                not_replaced.map(|_| None)
+            }
+        }
+    }
+
+    /// Notes a new file as soon as it is in its place: whatever fails later, it is a sound copy for others.
+    fn note_made(&mut self, work: &Work, replaced: Option<Status>, made: &mut Made) {
+        let place = (work.snapshot, work.path.clone());
+        if let Some(old) = replaced.filter(|old| old.nlink > 1) {
+            made.links.entry((old.dev, old.ino)).or_insert_with(|| place.clone());
+        }
+        self.partners.made(work);
+        made.first.get_or_insert(place);
     }
 
     /// Puts another name of a sound inode, or a new file, in the place of a file.
@@ -223,7 +254,7 @@ impl Repair<'_> {
 
     fn report(&mut self, snapshot: usize, path: &[u8], from: &Path) {
         let snapshot = &self.snapshots[snapshot].name;
-        self.monitor.repaired(&Repaired { snapshot, path: &absolute(path), from });
+        self.monitor.repaired(&monitor::Repaired { snapshot, path: &absolute(path), from });
         self.done.repaired += 1;
     }
 
@@ -235,7 +266,7 @@ impl Repair<'_> {
         }
     }
 
-    /// Reports a file that could not be repaired.
+    /// Reports a file that could not be repaired, or a step after its repair.
     ///
     /// # Errors
     /// If every other file would fail too.
@@ -244,8 +275,12 @@ impl Repair<'_> {
         if error.kind() == crate::error::ErrorKind::Interrupted || errno.is_some_and(copy::is_fatal) {
             return Err(error);
         }
-        self.monitor.problem(&error);
-        self.done.errors += 1;
+        self.problem(&error);
         Ok(())
+    }
+
+    fn problem(&mut self, error: &Error) {
+        self.monitor.problem(error);
+        self.done.errors += 1;
     }
 }

@@ -6,7 +6,7 @@
 mod hook;
 mod step;
 
-use super::outcome::reported;
+use super::outcome::Ended;
 use crate::error::{Error, ErrorKind, Result};
 use crate::monitor::Silent;
 use crate::program::cli::{self, Globals};
@@ -20,7 +20,7 @@ use std::ffi::OsString;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use step::{Context, Need, Step};
 
-pub(crate) fn run(args: &cli::Run, globals: &Globals, output: &Output) -> Result<ExitStatus> {
+pub(crate) fn run(args: &cli::Run, globals: &Globals, output: &Output) -> Result<Ended> {
     let file = profile::open(&args.profile)?;
     if let Some(why) = file.distrust.as_deref().filter(|_| !args.show) {
         let error = Error::failed("run the profile as root").at(&file.path).because(std::io::Error::other(why));
@@ -48,7 +48,7 @@ pub(crate) fn run(args: &cli::Run, globals: &Globals, output: &Output) -> Result
         } else {
             output.text(profile.toml().as_bytes());
         }
-        return Ok(ExitStatus::Done);
+        return Ok(Ended::Listed(ExitStatus::Done));
     }
     output.work_unattended();
     let mut run = Run::new(&profile, globals.threads, args.dry_run, output);
@@ -59,7 +59,7 @@ pub(crate) fn run(args: &cli::Run, globals: &Globals, output: &Output) -> Result
     }
     run.results.seconds = run.began.elapsed().as_secs_f64();
     show::show(output, &run.results);
-    Ok(reported(output, run.results.status))
+    Ok(Ended::Worked(run.results.status))
 }
 
 /// Whether work with this status did what it should, but for single entries.

@@ -1,0 +1,58 @@
+//! Stdout is full. Work that was done stays done, and only its report is missing. A listing has failed.
+
+use crate::harness::*;
+use crate::on_filesystems;
+use std::fs::{self, File};
+use std::process::Stdio;
+
+/// Runs pleach with a full stdout.
+fn unwritten(words: &[&str], input: Stdio) -> Run {
+    let full = File::options().write(true).open("/dev/full").expect("/dev/full is there");
+    finish(command(words).stdin(input).stdout(full)).saying("cannot write the output: No space left")
+}
+
+on_filesystems! {
+    [xfs] fn work_is_not_undone_by_a_report_that_cannot_be_written(fs: &Filesystem) {
+        let (source, repo, to) = (fs.dir("source"), fs.join("repo"), fs.join("to"));
+        tree::plain(&source);
+        pleach(snapshot_named("one", &source, &repo)).expect(0);
+        let (stream, profile) = (fs.join("stream"), fs.join("profile.toml"));
+        let mut send = command(["send".as_ref(), repo.as_os_str(), "one".as_ref()]);
+        finish(send.stdout(File::create(&stream).unwrap())).expect(0);
+        let [repo_word, to_word, profile_word] = [&repo, &to, &profile].map(|path| path.to_str().unwrap());
+        let done = |words: &[&str]| drop(unwritten(words, Stdio::null()).expect(3));
+        let marks = || pleach(["list", "--json", repo_word]).expect(0).stdout;
+
+        done(&["init-profile", "--json", profile_word]);
+        assert!(fs::read_to_string(&profile).unwrap().contains("[snapshot]"));
+        done(&["tag", "--json", repo_word, "one", "+kept"]);
+        assert!(marks().contains(r#""tags":["kept"]"#), "{}", marks());
+        done(&["pin", "--json", repo_word, "one"]);
+        assert!(marks().contains(r#""pinned":true"#), "{}", marks());
+        done(&["unpin", "--json", repo_word, "one"]);
+        assert!(marks().contains(r#""pinned":false"#), "{}", marks());
+        done(&["receive", "--init", to_word]);
+        assert!(to.join(".pleach/format").exists());
+        unwritten(&["receive", to_word], File::open(&stream).unwrap().into()).expect(3);
+        assert_eq!(listed(&to), ["one"]);
+    }
+
+    [xfs] fn a_listing_that_cannot_be_written_has_failed(fs: &Filesystem) {
+        let (source, repo) = (fs.dir("source"), fs.join("repo"));
+        tree::plain(&source);
+        pleach(snapshot_named("one", &source, &repo)).expect(0);
+        let (repo, source) = (repo.to_str().unwrap(), source.to_str().unwrap());
+        pleach(["tag", repo, "one", "+kept"]).expect(0);
+        // It changes nothing: the tag is there already.
+        let listings: [&[&str]; 5] = [
+            &["tag", repo, "one"],
+            &["tag", "--json", repo, "one", "+kept"],
+            &["list", repo],
+            &["du", source],
+            &["report", "--no-measure", repo],
+        ];
+        for words in listings {
+            assert_eq!(unwritten(words, Stdio::null()).status, 1, "{words:?}");
+        }
+    }
+}
