@@ -108,7 +108,7 @@ pub fn prune(access: &Access, options: &PruneOptions, monitor: &dyn Monitor) -> 
             }
             Ok(sizes)
         },
-    );
+    )?;
     if monitor.is_cancelled() {
         return Err(Error::interrupted());
     }

@@ -345,7 +345,8 @@ fn archive(
             let repository = store.again()?.to_indexed_ids()?;
             repository.archive(&options, source, file, &paths)
         },
-    );
+    )
+    .map_err(Failure::Store)?;
     if monitor.is_cancelled() {
         return Err(Failure::Store(Error::interrupted()));
     }

@@ -71,7 +71,7 @@ pub fn restore(access: &Access, options: &RestoreOptions, monitor: &dyn Monitor)
             let repository = open().map_err(store.fault(&action))?;
             run(&Job { store: &store, repository: &repository, options, action: &action }, &stored)
         },
-    );
+    )?;
     if monitor.is_cancelled() {
         return Err(Error::interrupted());
     }
