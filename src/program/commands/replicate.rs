@@ -1,6 +1,6 @@
 //! `pleach replicate REPO DEST [ID...]`, `pleach send REPO ID`, `pleach receive REPO`.
 
-use super::outcome::reported;
+use super::outcome::{reported, status};
 use super::standard_input::StandardInput;
 use crate::error::{Advice, Error, ErrorKind, Result};
 use crate::program::cli::{self, Globals};
@@ -43,7 +43,7 @@ pub(super) fn transfer(
     let stats = progress::watch(output, |monitor| replicate(repo, to, options, monitor))?;
     show::replicated(output, &stats, to, options.dry_run);
     let status = match stats.errors {
-        0 => ExitStatus::Done,
+        0 => status(stats.problems),
         _ if stats.is_damaged => ExitStatus::Damage,
         // The destination lacks a snapshot that it should have.
         _ => ExitStatus::Failed,
@@ -92,8 +92,8 @@ pub(super) fn transfer_to_all(
                 sums.snapshots += stats.snapshots.len() as u64;
                 sums.sent_bytes += stats.sent_bytes;
                 sums.wire_bytes += stats.wire_bytes;
-                sums.errors += stats.errors;
-                sums.complete += u64::from(status == ExitStatus::Done);
+                sums.errors += stats.errors + stats.problems;
+                sums.complete += u64::from(stats.errors == 0);
                 sums.status = sums.status.worse(status);
             }
             Err(error) if error.kind() == ErrorKind::Interrupted => return Err(error),
@@ -165,7 +165,7 @@ pub(crate) fn run_receive(args: &cli::Receive, globals: &Globals, output: &Outpu
     if !args.stdio {
         show::received(output, &stats, repo);
     }
-    Ok(ExitStatus::Done)
+    Ok(status(stats.errors))
 }
 
 /// A key with a command of its own runs it whatever was asked for. Who asked for something else must not believe that

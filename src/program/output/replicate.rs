@@ -68,7 +68,7 @@ pub(crate) fn replicated(output: &Output, stats: &replicate::Stats, to: &Destina
             shared_bytes: stats.shared_bytes,
             stream_bytes: stats.stream_bytes,
             wire_bytes: stats.wire_bytes,
-            errors: stats.errors,
+            errors: stats.errors + stats.problems,
             dry_run: Some(is_dry_run),
             seconds: stats.seconds,
         });
@@ -92,7 +92,7 @@ pub(crate) fn replicated(output: &Output, stats: &replicate::Stats, to: &Destina
             rows.push(("reused", format!("{} more, from other files there", size(stats.shared_bytes))));
         }
     }
-    summary::end(&mut rows, stats.errors, stats.seconds);
+    summary::end(&mut rows, stats.errors + stats.problems, stats.seconds);
     let names: Vec<&str> = stats.snapshots.iter().map(|snapshot| snapshot.name.as_str()).collect();
     let none = match (stats.errors, stats.offered) {
         (0, 0) => format!("nothing to send{place}: there are no snapshots yet"),
@@ -105,7 +105,7 @@ pub(crate) fn replicated(output: &Output, stats: &replicate::Stats, to: &Destina
 
 /// Shows the result of `receive`.
 pub(crate) fn received(output: &Output, stats: &receive::Stats, repo: &Path) {
-    let receive::Stats { received_bytes, shared_bytes, stream_bytes, wire_bytes, seconds, .. } = *stats;
+    let receive::Stats { received_bytes, shared_bytes, stream_bytes, wire_bytes, errors, seconds, .. } = *stats;
     if output.is_json() {
         let line = |name: &String| {
             let (base, sent_bytes, shared_bytes) = (None, None, None);
@@ -121,7 +121,7 @@ pub(crate) fn received(output: &Output, stats: &receive::Stats, repo: &Path) {
             shared_bytes,
             stream_bytes,
             wire_bytes,
-            errors: 0,
+            errors,
             dry_run: None,
             seconds,
         });
@@ -133,7 +133,7 @@ pub(crate) fn received(output: &Output, stats: &receive::Stats, repo: &Path) {
     if shared_bytes > 0 {
         rows.push(("reused", format!("{} more, from other files here", size(shared_bytes))));
     }
-    summary::end(&mut rows, 0, seconds);
+    summary::end(&mut rows, errors, seconds);
     let names: Vec<&str> = stats.snapshots.iter().map(String::as_str).collect();
     let place = format!(" in {}", text::path(repo));
     summary::print(output, &heading("received", &names, &place, format!("received nothing{place}")), &rows);

@@ -19,14 +19,15 @@ pub(super) fn begun(repository: &Repository, name: &str, identity: &Digest) -> O
     Some((note.base.map(|(name, _)| name), note.position))
 }
 
-/// Receives one snapshot. `input` is behind its `Begin`. The caller holds the lock.
+/// Receives one snapshot. `input` is behind its `Begin`. The caller holds the lock. Also returns the error of a step
+/// that failed after the snapshot had appeared.
 pub(super) fn snapshot<R: Read>(
     repository: &Repository,
     input: &mut Input<R>,
     begin: &Begin,
     threads: usize,
     monitor: &dyn Monitor,
-) -> Result<Received> {
+) -> Result<(Received, Option<Error>)> {
     let filesystem = Filesystem::probe(repository.fd(), repository.path())?;
     let base = match &begin.base {
         None => None,
@@ -53,11 +54,8 @@ pub(super) fn snapshot<R: Read>(
         Ok(received) => {
             monitor.phase("publishing", None);
             repository::note_identity(repository, &begin.header.name, &begin.identity)?;
-            if let Some(error) = repository::publish(repository, staging)? {
-                return Err(error);
-            }
-            repository::correct_latest(repository)?;
-            Ok(received)
+            let later = repository::publish(repository, staging)?;
+            Ok((received, later))
         }
         // A transfer that was cut can go on.
         Err(error) if error.kind() != ErrorKind::Damage && journal::read(&staging).is_some() => Err(error),

@@ -35,7 +35,10 @@ pub(super) fn run(
         let turn = conversation.run(work, out, answers);
         let received = receiver.join().unwrap_or_else(|_| Err(Error::failed("receive into").at(to.path())));
         match (turn, received) {
-            (Ok(turn), _) => Ok(turn),
+            (Ok(turn), received) => {
+                work.stats.problems += received.map_or(0, |received| received.errors);
+                Ok(turn)
+            }
             _ if conversation.monitor.is_cancelled() => Err(Error::interrupted()),
             (Err(Obstacle::Here(error)), _) => Err(error),
             // Its error is the cause of an error of the sender.

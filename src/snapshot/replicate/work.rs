@@ -37,6 +37,8 @@ pub struct Stats {
     pub errors: u64,
     /// Whether one of them is damaged.
     pub is_damaged: bool,
+    /// Problems of the receiver that cost no snapshot.
+    pub problems: u64,
     /// How long it took.
     pub seconds: f64,
 }
