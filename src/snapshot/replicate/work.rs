@@ -57,6 +57,9 @@ pub struct Snapshot {
     pub shared_bytes: u64,
 }
 
+/// A replication that ended early.
+pub type Stopped = crate::error::Stopped<Stats>;
+
 /// The end of a conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Turn {
