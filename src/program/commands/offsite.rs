@@ -7,6 +7,7 @@ use crate::program::cli::{self, Globals, Store, Verb};
 use crate::program::exit_status::ExitStatus;
 use crate::program::output::{Output, offsite as show, progress};
 use crate::snapshot::offsite::{self, Access, PruneOptions, PushOptions, RestoreOptions, Secrets, Url};
+use crate::util::pool;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::time::Instant;
 
@@ -15,8 +16,7 @@ pub(crate) fn run(args: &cli::Offsite, globals: &Globals, output: &Output) -> Re
         limit_threads(threads);
     }
     // The library panics if it cannot start them.
-    let pool = rayon::ThreadPoolBuilder::new().build_global();
-    pool.map_err(|_| Error::failed("start the threads that work for the store"))?;
+    pool::start_global().map_err(|_| Error::failed("start the threads that work for the store"))?;
     match &args.verb {
         Verb::Init(args) => init(args, output),
         Verb::Push(args) => push(args, output),
