@@ -125,6 +125,23 @@ on_filesystems! {
         assert_eq!((again.adopted, again.known), (0, 3));
     }
 
+    [xfs] fn a_backup_that_fails_ends_the_run_and_those_before_it_are_shown(fs: &Filesystem) {
+        let kept = Kept::new(fs, ["2025-01-30_0200", "2025-01-31_0200", "2025-02-01_0200"]);
+        let (repo, source) = (fs.join("repo"), Path::new("/home/ann/letters"));
+        let mut adopt = Command::new("strace");
+        adopt.args(["-f", "-qq", "-o", "/dev/null", "-e", "inject=renameat2:error=EIO", "-P", "2025-01-31T020000Z"]);
+        adopt.args([env!("CARGO_BIN_EXE_pleach"), "adopt", "--json", "--source"]).arg(source);
+        let run = finish(adopt.args(&kept.backups).arg(&repo).env("TZ", "UTC").env_remove("PLEACH_REPO")).expect(1);
+        let names: Vec<_> = run.lines::<Backup>().into_iter().filter_map(|row| row.name).collect();
+        assert_eq!((names, listed(&repo).len()), (vec!["2025-01-30T020000Z".to_string()], 1));
+        assert_eq!((sums(&run).adopted, run.summary()["complete"].as_bool()), (1, Some(false)));
+        let mut args: Vec<&OsStr> = kept.backups.iter().map(|backup| backup.as_os_str()).collect();
+        args.extend(["--source".as_ref(), source.as_os_str(), repo.as_os_str()]);
+        let again = sums(&self::adopt(&args).expect(0));
+        assert_eq!((again.adopted, again.known), (2, 1));
+        kept.assert_adopted(&repo, source);
+    }
+
     fn a_history_continues_with_the_live_source(fs: &Filesystem) {
         let kept = Kept::new(fs, ["snap/daily.2/localhost/docs", "snap/daily.1/localhost/docs",
             "snap/daily.0/localhost/docs"]);

@@ -6,6 +6,7 @@ mod commands;
 mod cut;
 mod hostile;
 mod kills;
+mod latest;
 mod meanwhile;
 mod mutated;
 mod sample;

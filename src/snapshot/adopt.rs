@@ -82,6 +82,9 @@ pub struct Stats {
     pub seconds: f64,
 }
 
+/// A run that ended early.
+pub type Stopped = crate::error::Stopped<Stats>;
+
 /// Adopts the backups in these directories into the repository at `repo`, which is created if it is missing.
 ///
 /// ```
@@ -100,8 +103,13 @@ pub struct Stats {
 /// # Errors
 /// If a directory has no backups, no backup has the wanted part, an option does not fit, or the repository cannot be
 /// used. A backup that lacks this part is reported and skipped. One that cannot be adopted ends the run; those before
-/// it are snapshots by then.
-pub fn adopt(dirs: &[PathBuf], repo: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Stats> {
+/// it are snapshots by then, and [`Stopped`] has them.
+pub fn adopt(
+    dirs: &[PathBuf],
+    repo: &Path,
+    options: &Options,
+    monitor: &dyn Monitor,
+) -> std::result::Result<Stats, Stopped> {
     let begun = Instant::now();
     Calendar::new(None, options.require_local_time && options.time.is_none())?;
     let mut stats = Stats::default();
@@ -118,7 +126,7 @@ pub fn adopt(dirs: &[PathBuf], repo: &Path, options: &Options, monitor: &dyn Mon
     let mut backups = with_tree(backups, options, &mut stats, monitor)?;
     if let Some(seconds) = options.time {
         let [backup] = &mut backups[..] else {
-            return Err(Error::usage("give one time to several backups").hint("adopt them one by one"));
+            return Err(Error::usage("give one time to several backups").hint("adopt them one by one").into());
         };
         backup.created = Time { seconds, nanos: 0 };
     }
@@ -138,6 +146,22 @@ pub fn adopt(dirs: &[PathBuf], repo: &Path, options: &Options, monitor: &dyn Mon
         // A killed run may have left one that is not complete.
         Repository::open_or_create(repo)?;
     }
+    let result = one_by_one(backups, repo, options, &mut stats, monitor);
+    stats.seconds = begun.elapsed().as_secs_f64();
+    match result {
+        Ok(()) => Ok(stats),
+        Err(error) if stats.rows.is_empty() => Err(error.into()),
+        Err(error) => Err(Stopped::after(error, stats)),
+    }
+}
+
+fn one_by_one(
+    backups: Vec<Backup>,
+    repo: &Path,
+    options: &Options,
+    stats: &mut Stats,
+    monitor: &dyn Monitor,
+) -> Result<()> {
     let mut last: Option<String> = None;
     let once = Once { monitor, has_no_reflinks: AtomicBool::new(false) };
     for backup in backups {
@@ -164,8 +188,7 @@ pub fn adopt(dirs: &[PathBuf], repo: &Path, options: &Options, monitor: &dyn Mon
         last = row.name.clone().or(last);
         stats.rows.push(row);
     }
-    stats.seconds = begun.elapsed().as_secs_f64();
-    Ok(stats)
+    Ok(())
 }
 
 /// Reports events about the repository once, and not for each backup.

@@ -9,6 +9,7 @@ use super::manifest::{Header, Time, Totals};
 use super::repository::{self, Added, Marks, Repository, SnapshotInfo};
 use crate::error::{Error, Result};
 use crate::monitor::{Amount, Monitor};
+use crate::util::pool::Pool;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -94,7 +95,7 @@ pub fn list(repo: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Sta
     repository.report_strays(monitor)?;
     let mut stats = Stats { errors: listing.problems.len() as u64, ..Stats::default() };
     // 0: one for each processor.
-    let pool = || rayon::ThreadPoolBuilder::new().num_threads(options.threads.unwrap_or(0)).build();
+    let pool = || Pool::start(options.threads.unwrap_or(0));
     let pool = options.exclusive.then(pool).transpose();
     let pool = pool.map_err(|_| Error::failed("start the threads that measure"))?;
     let mut names: Vec<String> = listing.snapshots.iter().map(|info| info.name.clone()).collect();

@@ -52,7 +52,7 @@ pub(crate) use outside::check_outside;
 pub use problems::Problems;
 pub(crate) use problems::{note_problems, problems};
 pub(crate) use publish::{Published, publish, try_publishing};
-pub(crate) use removal::{Removed, correct_latest, is_in_use, latest_that_goes, parts, remove};
+pub(crate) use removal::{Removed, check_latest, correct_latest, is_in_use, latest_that_goes, parts, remove};
 pub(crate) use reopened::{Reopened, TEMPORARY, complete_repairs};
 pub(crate) use seen::{Part, Seen, SeenInodes, SeenSubvolume, Top, note_seen, seen};
 pub(crate) use snapshots::SnapshotInfo;

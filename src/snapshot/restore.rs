@@ -59,6 +59,7 @@ use crate::monitor::{Amount, Monitor};
 use crate::tree::deletion::in_place::Mounts;
 use crate::tree::writer::{AfterSync, Devices, Run as _};
 use crate::util::mutex::lock;
+use crate::util::pool::Pool;
 use context::Context;
 use done::Done;
 use rustix::fs::{Mode, OFlags};
@@ -155,7 +156,7 @@ pub fn restore(
         }
     };
     // 0: one for each processor.
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(options.threads.unwrap_or(0)).build();
+    let pool = Pool::start(options.threads.unwrap_or(0));
     let result = pool.map_err(|_| Error::failed("start the threads that restore"))?.install(run);
     let result = context.fatal.into_inner().map_or(result, Err);
     stats.add(&lock(&context.late));

@@ -25,7 +25,7 @@ use crate::sys::btrfs::tree::{
     self, EXTENT_DATA_REF, EXTENT_ITEM, EXTENT_OWNER_REF, EXTENT_TREE, Item, Key, ROOT_ITEM, ROOT_TREE,
     SHARED_DATA_REF, Step,
 };
-use rayon::prelude::*;
+use crate::util::pool;
 use rustix::io::Errno;
 use std::collections::{HashMap, HashSet};
 
@@ -81,14 +81,11 @@ pub(super) fn judge(
     let judge = Judge { volume, holders, doomed, last_snapshots, monitor };
     let all = set.references(volume).sorted();
     let of_paths: Vec<_> = paths.iter_mut().map(|part| part.references(volume).sorted()).collect();
-    let share = (all.len() / (rayon::current_num_threads() * 4)).max(FEWEST);
-    let results = cut(all, share)
-        .into_par_iter()
-        .map(|all| {
-            let of_paths = of_paths.iter().map(|path| within(path, all)).collect();
-            Court::new(&judge, all, of_paths).sit()
-        })
-        .collect::<Result<Vec<_>>>()?;
+    let share = (all.len() / (pool::threads() * 4)).max(FEWEST);
+    let results = pool::try_map(cut(all, share), |all| {
+        let of_paths = of_paths.iter().map(|path| within(path, all)).collect();
+        Court::new(&judge, all, of_paths).sit()
+    })?;
     let mut freed = Freed::default();
     for (one, totals) in results {
         freed.bytes += one.bytes;

@@ -6,7 +6,7 @@
 //! the leaves show where each leaf begins; the leaves themselves are read for their fill.
 
 use super::nodes::{Nodes, Pointer};
-use rayon::prelude::*;
+use crate::util::pool;
 use rustix::io::Result;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -56,8 +56,7 @@ impl ExtentTree {
     pub(super) fn read(nodes: &Nodes, root: Pointer, level: u8) -> Result<ExtentTree> {
         let (mut pointers, mut is_first) = (vec![(0, root)], vec![true]);
         for level in (1..=level).rev() {
-            let below = pointers.par_iter().map(|(_, node)| nodes.children_with_keys(*node, level));
-            let below = below.collect::<Result<Vec<_>>>()?;
+            let below = pool::try_map(&pointers, |(_, node)| nodes.children_with_keys(*node, level))?;
             is_first = below.iter().flat_map(|children| (0..children.len()).map(|child| child == 0)).collect();
             pointers = below.concat();
         }
@@ -93,8 +92,8 @@ impl ExtentTree {
         };
         let wanted: Vec<usize> = (0..losses.len()).filter(|leaf| is_near(*leaf)).collect();
         let step = wanted.len().div_ceil(MOST).max(1);
-        let read =
-            wanted.par_iter().step_by(step).map(|leaf| nodes.used(self.leaves[*leaf])).collect::<Result<Vec<_>>>()?;
+        let chosen: Vec<&usize> = wanted.iter().step_by(step).collect();
+        let read = pool::try_map(chosen, |leaf| nodes.used(self.leaves[*leaf]))?;
         let mut used = vec![0; losses.len()];
         for (number, leaf) in wanted.iter().enumerate() {
             used[*leaf] = read[number / step];

@@ -12,7 +12,7 @@ use super::extent_tree::ExtentTree;
 use super::nodes::{Nodes, Pointer};
 use crate::monitor::{Amount, Monitor};
 use crate::sys::btrfs::tree::{self, EXTENT_ITEM, EXTENT_TREE, Key, METADATA_ITEM, ROOT_ITEM, ROOT_TREE, Step};
-use rayon::prelude::*;
+use crate::util::pool;
 use rustix::io::{Errno, Result};
 use std::collections::HashSet;
 
@@ -101,7 +101,7 @@ pub(super) fn doomed(volume: &Volume, trees: HashSet<u64>, monitor: &dyn Monitor
     let mut taken = 0;
     for level in (0..LEVELS as u8).rev() {
         let mut pointers = std::mem::take(&mut levels[usize::from(level)]);
-        pointers.par_sort_unstable();
+        pool::sort_unstable(&mut pointers);
         let freed = freed(volume, &pointers)?;
         blocks += freed.len() as u64;
         for block in &freed {
@@ -114,8 +114,7 @@ pub(super) fn doomed(volume: &Volume, trees: HashSet<u64>, monitor: &dyn Monitor
         monitor.advance(Amount::default());
         match level.checked_sub(1) {
             Some(below) => {
-                let children = freed.par_iter().map(|node| nodes.children(*node, level));
-                let children = children.collect::<Result<Vec<_>>>()?;
+                let children = pool::try_map(&freed, |node| nodes.children(*node, level))?;
                 levels[usize::from(below)].extend(children.into_iter().flatten());
             }
             None => leaves = freed.into_iter().map(|leaf| leaf.address).collect(),
@@ -141,9 +140,9 @@ fn root(volume: &Volume, number: u64) -> Result<(Pointer, u8)> {
 fn freed(volume: &Volume, pointers: &[Pointer]) -> Result<Vec<Pointer>> {
     let counted: Vec<(Pointer, u64)> =
         pointers.chunk_by(|one, other| one == other).map(|group| (group[0], group.len() as u64)).collect();
-    let share = (counted.len() / (rayon::current_num_threads() * 4)).max(FEWEST);
-    let parts = counted.par_chunks(share).map(|wanted| without_others(volume, wanted));
-    Ok(parts.collect::<Result<Vec<_>>>()?.concat())
+    let share = (counted.len() / (pool::threads() * 4)).max(FEWEST);
+    let parts: Vec<_> = counted.chunks(share).collect();
+    Ok(pool::try_map(parts, |wanted| without_others(volume, wanted))?.concat())
 }
 
 /// The blocks, sorted and each with a number of references, to which nothing else refers.

@@ -44,6 +44,7 @@ use crate::error::{Error, Result};
 use crate::monitor::{Amount, Monitor};
 use crate::sys::btrfs::logical;
 use crate::tree::walk::{self, Sources};
+use crate::util::pool::Pool;
 use backrefs::{Held, Holders};
 use census::{Census, Tally};
 use device::{Device, Devices, Method, Volume};
@@ -194,10 +195,7 @@ fn attempt(
     let mut errors = census.errors.into_inner();
     let staying = tally.settle();
     let (volumes, devices) = devices.met();
-    let pool = rayon::ThreadPoolBuilder::new()
-        .num_threads(threads(options))
-        .build()
-        .map_err(|_| Error::failed("start the threads that measure"))?;
+    let pool = Pool::start(threads(options)).map_err(|_| Error::failed("start the threads that measure"))?;
     // A missing path takes nothing; a path that could not be examined may take any amount.
     let mut freed = Freed { bound: Bound::of(errors > missing, false), ..Freed::default() };
     // A forecast is of one repository, which is on one volume.

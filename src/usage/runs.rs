@@ -1,6 +1,7 @@
 //! Runs of inode numbers, visited in ascending order: shares for threads, and which runs contain an inode. Pure, no
 //! I/O.
 
+use crate::util::pool;
 use std::ops::Range;
 
 /// The fewest inodes that are worth a thread.
@@ -8,7 +9,7 @@ const FEWEST: u64 = 4096;
 
 /// Cuts runs with `count` inodes into shares for the threads of the calling pool.
 pub(super) fn cut(runs: &[Range<u64>], count: u64) -> Vec<Vec<Range<u64>>> {
-    cut_by(runs, (count / (rayon::current_num_threads() as u64 * 4)).max(FEWEST))
+    cut_by(runs, (count / (pool::threads() as u64 * 4)).max(FEWEST))
 }
 
 /// Runs of at most about `share` inodes.

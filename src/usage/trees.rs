@@ -14,7 +14,7 @@ use crate::monitor::{Amount, Monitor};
 use crate::sys::btrfs::tree::{self, EXTENT_DATA, INODE_ITEM, Item, Key, Step};
 use crate::sys::btrfs::{ExtentPart, FileExtent};
 use crate::util::mutex::lock;
-use rayon::prelude::*;
+use crate::util::pool;
 use rustix::fs::FileType;
 use std::ops::Range;
 use std::sync::Mutex;
@@ -35,13 +35,10 @@ pub(super) fn sweep(device: &Device, paths: &mut [Part], set: &mut Part, monitor
     // The references of the set are last.
     let references = paths.iter_mut().map(|part| part.references(volume));
     let references: Vec<_> = references.chain([set.references(volume)]).map(Mutex::new).collect();
-    let sums = segments
-        .par_iter()
-        .map(|wanted| {
-            let (wanted, members) = (Cursor::new(wanted), Members::new(&members));
-            Sweep { device, inodes: &inodes, wanted, members, counts: Counts::new(&references), monitor }.run()
-        })
-        .collect::<Result<Vec<_>>>()?;
+    let sums = pool::try_map(&segments, |wanted| {
+        let (wanted, members) = (Cursor::new(wanted), Members::new(&members));
+        Sweep { device, inodes: &inodes, wanted, members, counts: Counts::new(&references), monitor }.run()
+    })?;
     drop(references);
     set.inodes[device.number] = inodes;
     for totals in sums {

@@ -8,6 +8,7 @@ pub(crate) mod fuzz;
 pub(crate) mod mutex;
 pub(crate) mod parallel;
 pub(crate) mod path;
+pub(crate) mod pool;
 pub(crate) mod process;
 pub(crate) mod semaphore;
 pub(crate) mod tail;

@@ -1,7 +1,10 @@
 //! Little memory, small files only, and threads that cannot be started.
 
+use super::behind;
 use super::scene::Scene;
+use crate::harness::*;
 use crate::on_filesystems;
+use std::fs;
 
 on_filesystems! {
     [xfs, btrfs] fn with_96_mib_of_memory_each_command_does_everything(fs: &Filesystem) {
@@ -47,5 +50,35 @@ on_filesystems! {
             }
         }
         scene.assert_tidy();
+    }
+
+    [btrfs] fn directories_are_deleted_even_if_no_thread_can_be_started(fs: &Filesystem) {
+        let (source, repo, to) = (fs.dir("source"), fs.join("repo"), fs.join("to"));
+        write(source.join("file"), &bytes(1, 5000));
+        pleach(snapshot_named("0", &source, &repo)).expect(0);
+        let strace = ["strace", "-f", "--seccomp-bpf", "-qq", "-o", "/dev/null", "-e", "trace=clone3,clone", "-e"];
+        for first in 1..=9 {
+            // The new tree begins as the last one, so what the source lacks is deleted.
+            let (gone, with, without) = (source.join("gone"), format!("{first}-with"), format!("{first}-without"));
+            fs::create_dir_all(gone.join("deep/deeper")).unwrap();
+            write(gone.join("deep/file"), &bytes(2, 5000));
+            settle();
+            pleach(snapshot_named(&with, &source, &repo)).expect(0);
+            pleach(["replicate".as_ref(), "-q".as_ref(), repo.as_os_str(), to.as_os_str()]).expect(0);
+            fs::remove_dir_all(&gone).unwrap();
+            settle();
+            let inject = format!("inject=clone3,clone:error=EAGAIN:when={first}+");
+            let strace = [&strace[..], &[inject.as_str()]].concat();
+            let run = behind(&strace, &snapshot_named(&without, &source, &repo));
+            assert!(!run.stderr.contains("a bug in pleach"), "from thread {first} on: {run:?}");
+            if !published(&repo).contains(&without) {
+                pleach(snapshot_named(&without, &source, &repo)).expect(0);
+            }
+            let words = ["replicate".as_ref(), "-q".as_ref(), repo.as_os_str(), to.as_os_str()];
+            let run = behind(&strace, &words);
+            assert!(!run.stderr.contains("a bug in pleach"), "from thread {first} on: {run:?}");
+            pleach(words).expect(0);
+            tools::assert_equal_trees(&repo.join(&without), &to.join(&without));
+        }
     }
 }

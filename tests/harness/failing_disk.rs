@@ -59,11 +59,17 @@ impl FailingDisk {
     /// The disk accepts all writes again. The refused writes are lost, and the kernel no longer reports them.
     #[track_caller]
     pub(crate) fn is_mended(&self) {
+        self.is_mended_and_the_cache_stays();
+        drop_caches();
+    }
+
+    /// The same, and reads still return what was lost, from memory.
+    #[track_caller]
+    pub(crate) fn is_mended_and_the_cache_stays(&self) {
         // The first sync gets the failure, and no later one does.
         let _ = Command::new("sync").arg("-f").arg(&self.path).output();
         self.set_size(1 << 30);
         let _ = Command::new("sync").arg("-f").arg(&self.path).output();
-        drop_caches();
     }
 
     fn set_size(&self, bytes: u64) {

@@ -1,6 +1,6 @@
 //! A push that is interrupted, killed, cut off or out of space: the store stays sound, and the next run goes on.
 
-use super::lines::{PushSums, sums};
+use super::lines::{PushSums, Pushed, sums};
 use super::stores::{Backend, Store};
 use super::{below, in_store, take, two_nights};
 use crate::harness::own::Own;
@@ -181,5 +181,26 @@ on_filesystems! {
         store.assert_sound();
         store.push(&repo);
         tools::assert_equal_trees(&source, &below(&store.restores("two", fs.join("to")), &source));
+    }
+
+    [xfs] fn an_interrupted_push_counts_the_snapshots_that_it_sent(fs: &Filesystem) {
+        let (source, repo) = (fs.dir("source"), fs.join("repo"));
+        tree::plain(&source);
+        take("small", &source, &repo);
+        (0..6).for_each(|number| write(source.join(format!("image-{number}")), &bytes(number, 40 << 20)));
+        take("large", &source, &repo);
+        let store = Store::made(fs, Backend::Local);
+        let mut push = begin(&store, &repo);
+        let snapshots = fs.join("store/snapshots");
+        running::await_that("the first one is there", || {
+            push.try_wait().unwrap().is_some() || !names(&snapshots).is_empty()
+        });
+        running::signal(&push, Signal::INT);
+        let run = running::end(push).expect(130).saying("interrupted");
+        let sent: Vec<_> = run.lines::<Pushed>().into_iter().map(|pushed| pushed.name).collect();
+        assert_eq!((sent, in_store(&store)), (vec!["small".to_string()], vec!["small".to_string()]));
+        let summary = run.summary();
+        assert_eq!((number(&summary, "snapshots"), summary["complete"].as_bool()), (1, Some(false)));
+        assert_eq!(sums::<PushSums>(&store.push(&repo)).snapshots, 1);
     }
 }

@@ -124,4 +124,23 @@ on_filesystems! {
         assert!(in_store(&store).contains(&"other".into()) && in_store(&store).contains(&"five".into()));
         store.assert_sound();
     }
+
+    [xfs] fn a_failure_after_the_snapshots_were_removed_is_a_problem_of_the_rest(fs: &Filesystem) {
+        let (source, repo, store) = five(fs);
+        let index = fs.join("store/index");
+        let rule = ["--keep-last", "1"].map(OsStr::new);
+        // The snapshots are removed first, then the index is replaced.
+        tools::tool("chattr", &["+i"], &index);
+        let run = store.run("prune", &rule);
+        tools::tool("chattr", &["-i"], &index);
+        let run = run.expect(3).saying("the snapshots are removed");
+        let removed = run.lines::<Judged>().into_iter().filter(|line| !line.kept).count();
+        let done: PruneSums = sums(&run);
+        assert_eq!((removed, done.kept, done.removed, done.errors), (4, 1, 4, 1), "{run:?}");
+        assert_eq!(in_store(&store), ["five"]);
+        let again: PruneSums = sums(&store.run("prune", &[&rule[..], &["--now".as_ref()]].concat()).expect(0));
+        assert!((again.removed, again.errors) == (0, 0) && again.freed_bytes > 0, "{again:?}");
+        store.assert_sound();
+        assert_restores(fs, &store, &repo, &source, "five");
+    }
 }

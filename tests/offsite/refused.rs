@@ -282,6 +282,21 @@ on_filesystems! {
         finish(push.args(["offsite", "push"]).arg(&repo)).expect(2).saying("--to");
     }
 
+    [xfs] fn a_thread_that_cannot_be_started_is_an_error_and_no_bug(fs: &Filesystem) {
+        let (_, repo) = two_nights(fs);
+        let store = Store::made(fs, Backend::Local);
+        store.push(&repo);
+        for number in 1..=10 {
+            let mut check = store.program("strace");
+            check.args(["-f", "--seccomp-bpf", "-qq", "-o", "/dev/null", "-e", "trace=clone3,clone", "-e"]);
+            check.arg(format!("inject=clone3,clone:error=EAGAIN:when={number}"));
+            check.arg(env!("CARGO_BIN_EXE_pleach")).args(["offsite", "check", "--to", &store.url]);
+            let run = finish(&mut check);
+            assert!([0, 1].contains(&run.status), "without thread {number}: {run:?}");
+            assert!(!run.stderr.contains("a bug in pleach"), "without thread {number}: {run:?}");
+        }
+    }
+
     [xfs] fn threads_are_limited_to_so_many_processors(fs: &Filesystem) {
         let (_, repo) = two_nights(fs);
         let (script, seen) = (fs.join("ssh"), fs.join("seen"));

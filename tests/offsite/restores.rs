@@ -3,6 +3,7 @@
 use super::lines::{RestoreSums, sums};
 use super::stores::{Backend, Store};
 use super::{below, take};
+use crate::harness::failing_disk::FailingDisk;
 use crate::harness::json_lines::Problem;
 use crate::harness::*;
 use crate::on_filesystems;
@@ -139,5 +140,64 @@ on_filesystems! {
         store.run("restore", &[&args[..], &["--verify".as_ref()]].concat()).expect(0);
         assert_ne!(inode(&own), inode(&restored.join("b")));
         tools::assert_equal_trees(&source, &restored);
+    }
+
+    [xfs] fn writes_that_fail_once_make_a_restore_fail_and_the_next_one_repairs_it(fs: &Filesystem) {
+        let (source, repo) = (fs.dir("source"), fs.join("repo"));
+        for number in 0..200 {
+            write(source.join(format!("{number:03}")), &bytes(number, 300_000));
+        }
+        take("one", &source, &repo);
+        let store = Store::made(fs, Backend::Local);
+        store.push(&repo);
+        let disk = FailingDisk::new(fs);
+        for keeps_cache in [false, true] {
+            let to = disk.join(format!("to {keeps_cache}"));
+            let (args, restored) = (["--target".as_ref(), to.as_os_str()], below(&to, &source));
+            disk.breaks_after(8 << 20);
+            store.run("restore", &args).expect(1);
+            match keeps_cache {
+                true => disk.is_mended_and_the_cache_stays(),
+                false => disk.is_mended(),
+            }
+            let looks_restored = |name: &str| {
+                let time = |dir: &Path| fs::metadata(dir.join(name)).and_then(|meta| meta.modified()).ok();
+                time(&restored) == time(&source)
+            };
+            let lost = names(&source).into_iter().filter(|name| looks_restored(name)).collect::<Vec<_>>();
+            assert_eq!(lost, [""; 0], "no file has its final time");
+            store.run("restore", &args).expect(0);
+            // Only now the disk is read.
+            disk.remount();
+            tools::assert_equal_trees(&source, &restored);
+        }
+    }
+
+    [xfs] fn content_is_synced_before_a_file_gets_its_time(fs: &Filesystem) {
+        let (source, store) = scene(fs);
+        let (to, log) = (fs.join("to"), fs.join("log"));
+        let mut strace = store.program("strace");
+        strace.args(["-f", "-qq", "-e", "trace=syncfs,utimensat", "-o"]).arg(&log);
+        strace.args([env!("CARGO_BIN_EXE_pleach"), "offsite", "restore", "--to", &store.url, "--target"]).arg(&to);
+        finish(&mut strace).expect(0);
+        let log = fs::read_to_string(&log).unwrap();
+        let call = |line: &str| ["syncfs(", "utimensat("].into_iter().find(|call| line.contains(call));
+        let calls: Vec<_> = log.lines().filter_map(call).collect();
+        assert_eq!((calls.first(), calls.last()), (Some(&"syncfs("), Some(&"syncfs(")), "{log}");
+        assert!(calls.contains(&"utimensat("), "{log}");
+        tools::assert_equal_trees(&source, &below(&to, &source));
+    }
+
+    [xfs] fn a_sync_that_fails_makes_a_restore_fail(fs: &Filesystem) {
+        let (source, store) = scene(fs);
+        let to = fs.join("to");
+        let args = ["--target".as_ref(), to.as_os_str()];
+        let mut strace = store.program("strace");
+        strace.args(["-f", "-qq", "-o", "/dev/null", "-e", "inject=syncfs:error=EIO:when=1"]);
+        strace.args([env!("CARGO_BIN_EXE_pleach"), "offsite", "restore", "--to", &store.url]).args(args);
+        finish(&mut strace).expect(1).saying("sync the new files");
+        let done: RestoreSums = sums(&store.run("restore", &args).expect(0));
+        assert!(done.files == 0 && done.restored_bytes == 0, "all content is there, and was compared: {done:?}");
+        tools::assert_equal_trees(&source, &below(&to, &source));
     }
 }

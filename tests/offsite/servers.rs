@@ -7,6 +7,8 @@ use crate::harness::server::Server;
 use crate::harness::*;
 use crate::on_filesystems;
 use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
 
 /// The start of the usual REST server's command line.
@@ -64,5 +66,26 @@ on_filesystems! {
         }
         assert_eq!(names(&fs.join("store")), ["another", "some"]);
         assert!(fs.join("store/some/path/config").exists());
+    }
+
+    [xfs] fn a_host_that_refuses_to_rename_keeps_no_temporary_file(fs: &Filesystem) {
+        let (_, repo) = two_nights(fs);
+        let mut store = Store::made(fs, Backend::Local);
+        let (dir, script) = (fs.join("store"), fs.join("ssh"));
+        store.url = format!("sftp:nas:{}", dir.display());
+        let push = |options: &str| {
+            // A program in the place of ssh. It knows no configuration.
+            let serve = format!("exec /usr/lib/openssh/sftp-server {options}");
+            write(&script, format!("#!/bin/sh\n[ \"$1\" = -G ] && exit 1\n{serve}\n").as_bytes());
+            fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+            finish(store.pleach("push", [&repo]).env("PLEACH_SSH", &script))
+        };
+        let before = tools::files(&dir);
+        let run = push("-P posix-rename,rename").expect(1).saying("sftp:nas");
+        assert!(!run.stderr.contains("panicked"), "{run:?}");
+        assert_eq!(tools::files(&dir), before);
+        assert_eq!(sums::<PushSums>(&push("").expect(0)).snapshots, 2);
+        store.url = dir.display().to_string();
+        store.run("check", &["--read-data".as_ref()]).expect(0);
     }
 }

@@ -10,6 +10,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 #[derive(Debug, Deserialize, PartialEq)]
 struct Sent {
@@ -247,5 +248,27 @@ on_filesystems! {
         finish(three.args([&to, &source, &repo])).expect(0);
         assert_eq!(warned(&to, &[]), 0);
         assert_eq!(warned(&fs.join("elsewhere"), &[]), 0);
+    }
+
+    [xfs] fn a_replication_that_ends_early_counts_what_it_sent(fs: &Filesystem) {
+        let (source, repo, to) = (fs.dir("source"), fs.join("repo"), fs.join("to"));
+        write(source.join("file"), &bytes(1, 5000));
+        take("one", &source, &repo);
+        write(source.join("file"), &bytes(2, 300_000));
+        take("two", &source, &repo);
+        let mut limited = Command::new("prlimit");
+        limited.args(["--fsize=90000", env!("CARGO_BIN_EXE_pleach"), "replicate", "--json"]).arg(&repo).arg(&to);
+        let run = finish(limited.env_remove("PLEACH_REPO")).expect(1).saying("file too large");
+        assert_eq!(sent(&run), [("one".to_string(), None)]);
+        let summary = run.summary();
+        assert_eq!((number(&summary, "snapshots"), &summary["complete"]), (1, &Value::Bool(false)));
+        // Without a result there is no summary.
+        let mut limited = Command::new("prlimit");
+        limited.args(["--fsize=90000", env!("CARGO_BIN_EXE_pleach"), "replicate", "--json"]).arg(&repo).arg(&to);
+        let run = finish(limited.env_remove("PLEACH_REPO")).expect(1);
+        assert!(run.lines_of_type("summary").is_empty(), "{run:?}");
+        let done = with(&["--json"], &[&repo, &to]).expect(0).summary();
+        assert_eq!((number(&done, "snapshots"), done.get("complete")), (1, None));
+        assert_replica(&repo, &to);
     }
 }

@@ -1,6 +1,6 @@
 //! `pleach adopt DIR... REPO`.
 
-use super::outcome::{Ended, status};
+use super::outcome::{Ended, counted, status};
 use super::time_zone::names_time_zone;
 use crate::error::Result;
 use crate::program::cli::{self, Globals};
@@ -29,7 +29,10 @@ pub(crate) fn run(args: &cli::Adopt, globals: &Globals, output: &Output) -> Resu
         dry_run: args.dry_run,
     };
     let (dirs, repo) = args.dirs_and_repo();
-    let stats = progress::watch(output, |monitor| adopt(dirs, repo, &options, monitor))?;
-    show::show(output, &stats, args.dry_run);
-    Ok(Ended::Worked(status(stats.errors)))
+    let result = progress::watch(output, |monitor| adopt(dirs, repo, &options, monitor));
+    let state = if args.dry_run { "nothing was changed" } else { INTERRUPTED };
+    let (stats, error) = counted(result, state, output)?;
+    show::show(output, &stats, args.dry_run, error.is_none());
+    let status = error.as_ref().map_or_else(|| status(stats.errors), ExitStatus::of);
+    Ok(Ended::Worked(status))
 }

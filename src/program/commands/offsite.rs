@@ -1,12 +1,13 @@
 //! `pleach offsite init|push|list|restore|check|prune --to URL`.
 
-use super::outcome::{Ended, status};
+use super::outcome::{Ended, counted, status};
 use super::time_zone::names_time_zone;
 use crate::error::{Error, Result};
 use crate::program::cli::{self, Globals, Store, Verb};
 use crate::program::exit_status::ExitStatus;
 use crate::program::output::{Output, offsite as show, progress};
 use crate::snapshot::offsite::{self, Access, PruneOptions, PushOptions, RestoreOptions, Secrets, Url};
+use crate::util::pool;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::time::Instant;
 
@@ -15,8 +16,7 @@ pub(crate) fn run(args: &cli::Offsite, globals: &Globals, output: &Output) -> Re
         limit_threads(threads);
     }
     // The library panics if it cannot start them.
-    let pool = rayon::ThreadPoolBuilder::new().build_global();
-    pool.map_err(|_| Error::failed("start the threads that work for the store"))?;
+    pool::start_global().map_err(|_| Error::failed("start the threads that work for the store"))?;
     match &args.verb {
         Verb::Init(args) => init(args, output),
         Verb::Push(args) => push(args, output),
@@ -26,6 +26,11 @@ pub(crate) fn run(args: &cli::Offsite, globals: &Globals, output: &Output) -> Re
         Verb::Prune(args) => prune(args, output),
     }
 }
+
+/// The state of the store after an interrupted push, in words.
+const PUSH_INTERRUPTED: &str = "the snapshots that were sent are whole; the same command goes on";
+/// The same after an interrupted prune.
+const PRUNE_INTERRUPTED: &str = "the next run goes on";
 
 /// Limits the threads that do the work. The library starts one for each processor and has no option for it, so this
 /// thread, and all that it starts, use so many processors.
@@ -41,13 +46,13 @@ fn limit_threads(threads: usize) {
 pub(super) fn interrupted(args: &cli::Offsite) -> Option<&'static str> {
     match &args.verb {
         Verb::Push(args) if args.dry_run => Some("nothing was changed"),
-        Verb::Push(_) => Some("the snapshots that were sent are whole; the same command goes on"),
+        Verb::Push(_) => Some(PUSH_INTERRUPTED),
         Verb::Init(_) => None,
         Verb::List(_) | Verb::Check(_) => Some("nothing was changed"),
         Verb::Restore(args) if args.dry_run => Some("nothing was changed"),
         Verb::Restore(_) => Some("files may be incomplete; the same command goes on"),
         Verb::Prune(args) if args.dry_run => Some("nothing was changed"),
-        Verb::Prune(_) => Some("the next run goes on"),
+        Verb::Prune(_) => Some(PRUNE_INTERRUPTED),
     }
 }
 
@@ -68,14 +73,16 @@ fn init(args: &cli::OffsiteInit, output: &Output) -> Result<Ended> {
 fn push(args: &cli::OffsitePush, output: &Output) -> Result<Ended> {
     let access = access(&args.store)?;
     let options = PushOptions { ids: args.ids.clone(), last: args.last, dry_run: args.dry_run };
-    let stats = progress::watch(output, |monitor| offsite::push(&args.repo, &access, &options, monitor))?;
-    show::pushed(output, &stats, &access.url, args.dry_run);
-    let status = match stats.errors {
-        0 => ExitStatus::Done,
-        _ if stats.is_damaged => ExitStatus::Damage,
+    let result = progress::watch(output, |monitor| offsite::push(&args.repo, &access, &options, monitor));
+    let (stats, error) = counted(result, PUSH_INTERRUPTED, output)?;
+    show::pushed(output, &stats, &access.url, args.dry_run, error.is_none());
+    let status = match (&error, stats.errors) {
+        (Some(error), _) => ExitStatus::of(error),
+        (None, 0) => ExitStatus::Done,
+        (None, _) if stats.is_damaged => ExitStatus::Damage,
         // The store lacks a snapshot that it should have.
-        _ if stats.is_incomplete => ExitStatus::Failed,
-        _ => ExitStatus::Incomplete,
+        (None, _) if stats.is_incomplete => ExitStatus::Failed,
+        (None, _) => ExitStatus::Incomplete,
     };
     Ok(Ended::Worked(status))
 }
@@ -125,7 +132,9 @@ fn prune(args: &cli::OffsitePrune, output: &Output) -> Result<Ended> {
         let hint = "give at least one, as --keep-daily 7";
         return Err(Error::usage("prune the store without a rule").hint(hint));
     }
-    let stats = progress::watch(output, |monitor| offsite::prune(&access, &options, monitor))?;
-    show::pruned(output, &stats, &access.url, args.dry_run);
-    Ok(Ended::Worked(status(stats.errors)))
+    let result = progress::watch(output, |monitor| offsite::prune(&access, &options, monitor));
+    let (stats, error) = counted(result, PRUNE_INTERRUPTED, output)?;
+    show::pruned(output, &stats, &access.url, args.dry_run, error.is_none());
+    let status = error.as_ref().map_or_else(|| status(stats.errors), ExitStatus::of);
+    Ok(Ended::Worked(status))
 }

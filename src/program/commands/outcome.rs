@@ -1,6 +1,6 @@
 //! The exit status of a finished command, also when its output cannot be written or nobody reads it.
 
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, Result, Stopped};
 use crate::program::exit_status::ExitStatus;
 use crate::program::output::Output;
 
@@ -8,6 +8,27 @@ use crate::program::output::Output;
 /// interruption by the user.
 pub(super) fn is_unread(error: &Error, output: &Output) -> bool {
     error.kind() == ErrorKind::Interrupted && output.is_cancelled() && !output.is_interrupted()
+}
+
+/// What work has done, for its summary. If it ended early, shows why, and returns the error too. `state`: the state of
+/// the disk after an interruption, in words.
+///
+/// # Errors
+/// An error that was not shown: nothing was done, or nobody reads the output any more.
+pub(super) fn counted<S>(
+    result: std::result::Result<S, Stopped<S>>,
+    state: &str,
+    output: &Output,
+) -> Result<(S, Option<Error>)> {
+    match result {
+        Ok(stats) => Ok((stats, None)),
+        Err(Stopped { error, stats: Some(stats) }) if !is_unread(&error, output) => {
+            let error = if error.kind() == ErrorKind::Interrupted { error.or_hint(state) } else { error };
+            output.error(&error);
+            Ok((*stats, Some(error)))
+        }
+        Err(stopped) => Err(stopped.error),
+    }
 }
 
 /// The status of work that skipped `errors` parts.

@@ -1,6 +1,6 @@
 //! `pleach replicate REPO DEST [ID...]`, `pleach send REPO ID`, `pleach receive REPO`.
 
-use super::outcome::{Ended, status};
+use super::outcome::{Ended, counted, status};
 use super::standard_input::StandardInput;
 use crate::error::{Advice, Error, ErrorKind, Result};
 use crate::program::cli::{self, Globals};
@@ -30,26 +30,32 @@ pub(crate) fn run(args: &cli::Replicate, globals: &Globals, output: &Output) -> 
     };
     let nowhere = Destination::Path(PathBuf::new());
     let destination = args.destination.as_ref().unwrap_or(&nowhere);
-    let (_, status) = transfer(&args.repo, destination, &options, output)?;
-    Ok(Ended::Worked(status))
+    let done = transfer(&args.repo, destination, &options, output)?;
+    Ok(Ended::Worked(done.status))
+}
+
+/// A replication that did something.
+struct Transferred {
+    stats: Stats,
+    status: ExitStatus,
+    /// Why it ended early, if it did. It was shown.
+    error: Option<Error>,
 }
 
 /// Sends what the destination lacks, and prints the result.
-pub(super) fn transfer(
-    repo: &Path,
-    to: &Destination,
-    options: &Options,
-    output: &Output,
-) -> Result<(Stats, ExitStatus)> {
-    let stats = progress::watch(output, |monitor| replicate(repo, to, options, monitor))?;
-    show::replicated(output, &stats, to, options.dry_run);
-    let status = match stats.errors {
-        0 => status(stats.stuck),
-        _ if stats.is_damaged => ExitStatus::Damage,
+fn transfer(repo: &Path, to: &Destination, options: &Options, output: &Output) -> Result<Transferred> {
+    let result = progress::watch(output, |monitor| replicate(repo, to, options, monitor));
+    let state = if options.dry_run { "nothing was changed" } else { INTERRUPTED };
+    let (stats, error) = counted(result, state, output)?;
+    show::replicated(output, &stats, to, options.dry_run, error.is_none());
+    let status = match (&error, stats.errors) {
+        (Some(error), _) => ExitStatus::of(error),
+        (None, 0) => status(stats.problems),
+        (None, _) if stats.is_damaged => ExitStatus::Damage,
         // The destination lacks a snapshot that it should have.
-        _ => ExitStatus::Failed,
+        (None, _) => ExitStatus::Failed,
     };
-    Ok((stats, status))
+    Ok(Transferred { stats, status, error })
 }
 
 /// The sums of several replications.
@@ -68,7 +74,7 @@ pub(super) struct Sums {
 /// Sends what each destination lacks. One that fails does not stop the others.
 ///
 /// # Errors
-/// If the run was interrupted, or the only destination failed.
+/// If the run was interrupted before it sent a snapshot, or the only destination failed before that.
 pub(super) fn transfer_to_all(
     repo: &Path,
     destinations: &[Destination],
@@ -89,13 +95,20 @@ pub(super) fn transfer_to_all(
     let mut failed = Vec::new();
     for to in destinations {
         match transfer(repo, to, options, output) {
-            Ok((stats, status)) => {
+            Ok(Transferred { stats, status, error }) => {
                 sums.snapshots += stats.snapshots.len() as u64;
                 sums.sent_bytes += stats.sent_bytes;
                 sums.wire_bytes += stats.wire_bytes;
-                sums.errors += stats.errors + stats.stuck;
-                sums.complete += u64::from(stats.errors == 0);
+                sums.errors += stats.errors + stats.problems;
+                sums.complete += u64::from(stats.errors == 0 && error.is_none());
                 sums.status = sums.status.worse(status);
+                if let Some(error) = error {
+                    sums.errors += 1;
+                    sums.error.get_or_insert_with(|| error.to_string());
+                }
+                if status == ExitStatus::Interrupted {
+                    break;
+                }
             }
             Err(error) if error.kind() == ErrorKind::Interrupted => return Err(error),
             Err(error) if skips_missing && is_missing(&error) => missing.push(error),

@@ -29,11 +29,14 @@ struct Summary {
     known: u64,
     errors: u64,
     dry_run: bool,
+    /// Only if the work ended early.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    complete: Option<bool>,
     seconds: f64,
 }
 
-/// Shows the result of `adopt`.
-pub(crate) fn show(output: &Output, stats: &Stats, is_dry_run: bool) {
+/// Shows the result of `adopt`, also if it ended early: then it is not complete.
+pub(crate) fn show(output: &Output, stats: &Stats, is_dry_run: bool, is_complete: bool) {
     if output.is_json() {
         stats.rows.iter().for_each(|row| output.json(&object(row)));
         let Stats { adopted, known, errors, seconds, .. } = *stats;
@@ -44,6 +47,7 @@ pub(crate) fn show(output: &Output, stats: &Stats, is_dry_run: bool) {
             known,
             errors,
             dry_run: is_dry_run,
+            complete: (!is_complete).then_some(false),
             seconds,
         });
         return;

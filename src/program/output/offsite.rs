@@ -96,6 +96,9 @@ struct Summary<'a> {
     errors: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     dry_run: Option<bool>,
+    /// Only if the work ended early.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    complete: Option<bool>,
     seconds: f64,
 }
 
@@ -113,8 +116,8 @@ pub(crate) fn made(output: &Output, url: &Url, seconds: f64) {
     }
 }
 
-/// Shows the result of `push`.
-pub(crate) fn pushed(output: &Output, stats: &PushStats, url: &Url, is_dry_run: bool) {
+/// Shows the result of `push`, also if it ended early: then it is not complete.
+pub(crate) fn pushed(output: &Output, stats: &PushStats, url: &Url, is_dry_run: bool, is_complete: bool) {
     let sum = |of: fn(&Pushed) -> u64| stats.snapshots.iter().map(of).fold(0, u64::saturating_add);
     let number = stats.snapshots.len() as u64;
     let (read, stored) = (sum(|pushed| pushed.read_bytes), sum(|pushed| pushed.stored_bytes));
@@ -138,6 +141,7 @@ pub(crate) fn pushed(output: &Output, stats: &PushStats, url: &Url, is_dry_run: 
             stored_bytes: Some(stored),
             errors: stats.errors,
             dry_run: is_dry_run.then_some(true),
+            complete: (!is_complete).then_some(false),
             ..summary("offsite push", stats.seconds)
         });
     }
@@ -278,8 +282,8 @@ pub(crate) fn checked(output: &Output, stats: &CheckStats, url: &Url, read_data:
     summary::print(output, &heading, &rows);
 }
 
-/// Shows the result of `prune`.
-pub(crate) fn pruned(output: &Output, stats: &PruneStats, url: &Url, is_dry_run: bool) {
+/// Shows the result of `prune`, also if it ended early: then it is not complete.
+pub(crate) fn pruned(output: &Output, stats: &PruneStats, url: &Url, is_dry_run: bool, is_complete: bool) {
     let removed = stats.removed();
     let kept = stats.rows.len() as u64 - removed;
     if output.is_json() {
@@ -300,6 +304,7 @@ pub(crate) fn pruned(output: &Output, stats: &PruneStats, url: &Url, is_dry_run:
             later_bytes: Some(stats.later_bytes),
             errors: stats.errors,
             dry_run: is_dry_run.then_some(true),
+            complete: (!is_complete).then_some(false),
             ..summary("offsite prune", stats.seconds)
         });
     }

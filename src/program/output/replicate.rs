@@ -40,11 +40,20 @@ struct Summary<'a> {
     errors: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     dry_run: Option<bool>,
+    /// Only if the work ended early.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    complete: Option<bool>,
     seconds: f64,
 }
 
-/// Shows the result of `replicate`.
-pub(crate) fn replicated(output: &Output, stats: &replicate::Stats, to: &Destination, is_dry_run: bool) {
+/// Shows the result of `replicate`, also if it ended early: then it is not complete.
+pub(crate) fn replicated(
+    output: &Output,
+    stats: &replicate::Stats,
+    to: &Destination,
+    is_dry_run: bool,
+    is_complete: bool,
+) {
     if output.is_json() {
         let line = |snapshot: &Snapshot| {
             let Snapshot { name, base, sent_bytes, shared_bytes, .. } = snapshot;
@@ -68,8 +77,9 @@ pub(crate) fn replicated(output: &Output, stats: &replicate::Stats, to: &Destina
             shared_bytes: stats.shared_bytes,
             stream_bytes: stats.stream_bytes,
             wire_bytes: stats.wire_bytes,
-            errors: stats.errors + stats.stuck,
+            errors: stats.errors + stats.problems,
             dry_run: Some(is_dry_run),
+            complete: (!is_complete).then_some(false),
             seconds: stats.seconds,
         });
     }
@@ -92,7 +102,7 @@ pub(crate) fn replicated(output: &Output, stats: &replicate::Stats, to: &Destina
             rows.push(("reused", format!("{} more, from other files there", size(stats.shared_bytes))));
         }
     }
-    summary::end(&mut rows, stats.errors + stats.stuck, stats.seconds);
+    summary::end(&mut rows, stats.errors + stats.problems, stats.seconds);
     let names: Vec<&str> = stats.snapshots.iter().map(|snapshot| snapshot.name.as_str()).collect();
     let none = match (stats.errors, stats.offered) {
         (0, 0) => format!("nothing to send{place}: there are no snapshots yet"),
@@ -123,6 +133,7 @@ pub(crate) fn received(output: &Output, stats: &receive::Stats, repo: &Path) {
             wire_bytes,
             errors,
             dry_run: None,
+            complete: None,
             seconds,
         });
     }
@@ -158,6 +169,7 @@ pub(crate) fn made(output: &Output, repo: &Path) {
             wire_bytes: 0,
             errors: 0,
             dry_run: None,
+            complete: None,
             seconds: 0.0,
         });
     } else if !output.is_quiet() {

@@ -10,7 +10,7 @@ use crate::snapshot::repository::Repository;
 use crate::sys::fiemap;
 use crate::tree::walk::absolute;
 use crate::util::mutex::{self, lock};
-use rayon::prelude::*;
+use crate::util::pool;
 use rustix::fs::{Mode, OFlags};
 use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
@@ -41,18 +41,15 @@ pub(super) fn exclusive(repository: &Repository, name: &str, monitor: &dyn Monit
     let mut directory: Option<Arc<Place>> = None;
     let (mut open, mut bytes) = (0, 0);
     let measure = |batch: &mut Vec<(Arc<Place>, Entry)>| -> Result<u64> {
-        let sum = batch
-            .par_drain(..)
-            .map(|(directory, entry)| {
-                monitor.advance(Amount { files: 1, bytes: 0 });
-                alone(&directory.fd, &entry, &linked).unwrap_or_else(|errno| {
-                    let path = absolute(&[&directory.path[..], b"/", &entry.name].concat());
-                    problem(&Error::io(format!("read the extents in the snapshot {name} of"), path, errno));
-                    0
-                })
+        let each = pool::map(std::mem::take(batch), |(directory, entry)| {
+            monitor.advance(Amount { files: 1, bytes: 0 });
+            alone(&directory.fd, &entry, &linked).unwrap_or_else(|errno| {
+                let path = absolute(&[&directory.path[..], b"/", &entry.name].concat());
+                problem(&Error::io(format!("read the extents in the snapshot {name} of"), path, errno));
+                0
             })
-            .sum();
-        if monitor.is_cancelled() { Err(Error::interrupted()) } else { Ok(sum) }
+        });
+        if monitor.is_cancelled() { Err(Error::interrupted()) } else { Ok(each.into_iter().sum()) }
     };
     for item in manifest.items() {
         match item? {

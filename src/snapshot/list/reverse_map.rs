@@ -8,7 +8,7 @@ use crate::snapshot::manifest::Item;
 use crate::snapshot::repository::Repository;
 use crate::tree::walk::{Name, Names, absolute};
 use crate::usage::{Inodes, Unshared};
-use rayon::prelude::*;
+use crate::util::pool;
 use rustix::io::Errno;
 use std::collections::HashMap;
 use std::os::fd::AsFd as _;
@@ -25,7 +25,7 @@ pub(super) fn exclusive(
 ) -> Result<HashMap<String, Result<(u64, u64)>>> {
     let Some(unshared) = Unshared::of(repository.fd(), repository.path()) else { return Ok(HashMap::new()) };
     monitor.phase("listing snapshots", None);
-    let listed: Vec<_> = names.par_iter().map(|name| inodes(repository, name, monitor)).collect();
+    let listed = pool::map(names, |name| inodes(repository, name, monitor));
     if monitor.is_cancelled() {
         return Err(Error::interrupted());
     }

@@ -45,7 +45,7 @@ pub fn check(access: &Access, options: &CheckOptions, monitor: &dyn Monitor) -> 
     let action = "check the store";
     let phase = if options.read_data.is_some() { "reading data" } else { "checking" };
     let (result, _) =
-        watch(&store.counts, Some(phase), monitor, || store.watch.end(), || store.repository.check(library));
+        watch(&store.counts, Some(phase), monitor, || store.watch.end(), || store.repository.check(library))?;
     library_log::take();
     if monitor.is_cancelled() {
         return Err(Error::interrupted());

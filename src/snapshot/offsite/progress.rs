@@ -1,7 +1,7 @@
 //! Progress: the library counts, and the thread that waits for it reports to the monitor.
 
 use super::guard::Guard;
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, Result};
 use crate::monitor::{Amount, Monitor};
 use crate::util::mutex::lock;
 use rustic_core::{Progress, ProgressBars, ProgressType, RusticProgress};
@@ -86,13 +86,16 @@ impl RusticProgress for Bar {
 
 /// Does work of the library on another thread, and passes its progress to the monitor. `cancel` is called when the
 /// user asks to stop. Returns the result and the number of problems.
+///
+/// # Errors
+/// If the thread cannot be started.
 pub(super) fn watch<T: Send>(
     counts: &Arc<Counts>,
     phase: Option<&str>,
     monitor: &dyn Monitor,
     cancel: impl Fn(),
     work: impl FnOnce() -> T + Send,
-) -> (thread::Result<T>, u64) {
+) -> Result<(thread::Result<T>, u64)> {
     let mut problems = 0;
     let mut pass = |named: &mut bool| {
         let length = counts.length.swap(0, Ordering::Relaxed);
@@ -116,12 +119,14 @@ pub(super) fn watch<T: Send>(
     };
     let result = thread::scope(|scope| {
         let waiter = thread::current();
-        let worker = scope.spawn(move || {
+        // A scope's own `spawn` would panic, here where nothing catches it.
+        let worker = thread::Builder::new().spawn_scoped(scope, move || {
             let _guard = Guard::new();
             let result = work();
             waiter.unpark();
             result
         });
+        let worker = worker.map_err(|cause| Error::failed("start a thread").because(cause))?;
         let mut named = false;
         while !worker.is_finished() {
             pass(&mut named);
@@ -129,7 +134,7 @@ pub(super) fn watch<T: Send>(
         }
         let result = worker.join();
         pass(&mut named);
-        result
-    });
-    (result, problems)
+        Ok::<_, Error>(result)
+    })?;
+    Ok((result, problems))
 }

@@ -4,7 +4,7 @@ use super::progress::watch;
 use super::store::{Access, Store};
 use super::stored::{Snapshot, Stored, stored};
 use super::{guard, library_log};
-use crate::error::{Advice, Error, Result};
+use crate::error::{Advice, Error, ErrorKind, Stopped};
 use crate::monitor::Monitor;
 use crate::snapshot::manifest::Time;
 use crate::snapshot::prune::calendar::Calendar;
@@ -14,6 +14,7 @@ use rustic_core::LimitOption;
 use rustic_core::repofile::SnapshotId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 /// How a store is pruned.
@@ -70,11 +71,17 @@ impl PruneStats {
 /// snapshot that was sent again because the store lacked files of it goes.
 ///
 /// # Errors
-/// If there is no rule, or the store cannot be read or refuses.
-pub fn prune(access: &Access, options: &PruneOptions, monitor: &dyn Monitor) -> Result<PruneStats> {
+/// If there is no rule, or the store cannot be read or refuses. Once the snapshots are removed, a failure is reported
+/// to the monitor and counted: a later run frees the space. If the run is cancelled after that, [`Stopped`] has the
+/// counts.
+pub fn prune(
+    access: &Access,
+    options: &PruneOptions,
+    monitor: &dyn Monitor,
+) -> Result<PruneStats, Stopped<PruneStats>> {
     let begun = Instant::now();
     if options.keep.is_empty() {
-        return Err(Error::usage("prune without a rule").advise(Advice::GiveRule));
+        return Err(Error::usage("prune without a rule").advise(Advice::GiveRule).into());
     }
     let calendar = Calendar::new(options.time_zone.as_deref(), options.require_local_time)?;
     let store = Store::open(access)?;
@@ -87,6 +94,7 @@ pub fn prune(access: &Access, options: &PruneOptions, monitor: &dyn Monitor) -> 
     library.instant_delete = options.now;
     // As restic does: at most 5 % of the data is unused afterwards.
     library.max_repack = LimitOption::Unlimited;
+    let has_removed = AtomicBool::new(false);
     let (result, _) = watch(
         &store.counts,
         Some("pruning"),
@@ -97,6 +105,7 @@ pub fn prune(access: &Access, options: &PruneOptions, monitor: &dyn Monitor) -> 
                 library.ignore_snaps = going;
             } else if !going.is_empty() {
                 store.repository.delete_snapshots(&going)?;
+                has_removed.store(true, Ordering::Relaxed);
             }
             let plan = store.repository.prune_plan(&library)?;
             let (size, marked) = (plan.stats.size_sum(), plan.stats.size_to_delete);
@@ -108,23 +117,30 @@ pub fn prune(access: &Access, options: &PruneOptions, monitor: &dyn Monitor) -> 
             }
             Ok(sizes)
         },
-    );
-    if monitor.is_cancelled() {
-        return Err(Error::interrupted());
-    }
-    if let Some(error) = store.failure() {
-        return Err(error);
-    }
-    let (freed_bytes, later_bytes) = match result {
-        Ok(result) => result.map_err(store.fault(action))?,
-        Err(panic) => return Err(guard::error(&format!("{action} {}", store.url), &*panic)),
+    )?;
+    let has_removed = has_removed.into_inner();
+    let result = match (store.failure(), result) {
+        _ if monitor.is_cancelled() => Err(Error::interrupted()),
+        (Some(error), _) => Err(error),
+        (None, Ok(result)) => result.map_err(store.fault(action)),
+        (None, Err(panic)) => Err(guard::error(&format!("{action} {}", store.url), &*panic)),
     };
+    let mut stats = PruneStats { rows, seconds: begun.elapsed().as_secs_f64(), ..PruneStats::default() };
+    match result {
+        Ok((freed, later)) => (stats.freed_bytes, stats.later_bytes) = (freed, later),
+        Err(error) if !has_removed => return Err(error.into()),
+        Err(error) if error.kind() == ErrorKind::Interrupted => return Err(Stopped::after(error, stats)),
+        Err(error) => {
+            stats.errors += 1;
+            monitor.problem(&error.hint_also("the snapshots are removed; the next run frees their space"));
+        }
+    }
     let messages = library_log::take();
     for message in &messages {
         monitor.problem(&Error::failed(action).because(io::Error::other(message.as_str())));
     }
-    let errors = messages.len() as u64;
-    Ok(PruneStats { rows, freed_bytes, later_bytes, errors, seconds: begun.elapsed().as_secs_f64() })
+    stats.errors += messages.len() as u64;
+    Ok(stats)
 }
 
 /// The snapshots with the reasons to keep them.

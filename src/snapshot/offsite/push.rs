@@ -8,7 +8,7 @@ use super::tree::Tree;
 use super::unchanged::have_same_tree;
 use super::unfinished::Unfinished;
 use super::url::local;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, Stopped};
 use crate::monitor::{Amount, Monitor};
 use crate::snapshot::manifest::Reader;
 use crate::snapshot::repository::{self, Repository, SnapshotInfo};
@@ -123,9 +123,14 @@ impl Local {
 /// ```
 ///
 /// # Errors
-/// If the store cannot be opened or fails, or the run is cancelled. A snapshot that cannot be read, and a file in one,
-/// is reported, counted and skipped.
-pub fn push(repo: &Path, access: &Access, options: &PushOptions, monitor: &dyn Monitor) -> Result<PushStats> {
+/// If the store cannot be opened or fails, or the run is cancelled. [`Stopped`] has the snapshots that were sent until
+/// then. A snapshot that cannot be read, and a file in one, is reported, counted and skipped.
+pub fn push(
+    repo: &Path,
+    access: &Access,
+    options: &PushOptions,
+    monitor: &dyn Monitor,
+) -> std::result::Result<PushStats, Stopped<PushStats>> {
     let begun = Instant::now();
     let repository = Repository::open(repo)?;
     if let Some(path) = local(&access.url) {
@@ -152,7 +157,7 @@ pub fn push(repo: &Path, access: &Access, options: &PushOptions, monitor: &dyn M
     } else {
         for wanted in wanted {
             if monitor.is_cancelled() {
-                return Err(Error::interrupted());
+                return Err(stopped(Error::interrupted(), stats, begun));
             }
             match one(&repository, &store, &wanted, (&known, &held), monitor) {
                 Ok((pushed, file, errors)) => {
@@ -164,7 +169,7 @@ pub fn push(repo: &Path, access: &Access, options: &PushOptions, monitor: &dyn M
                 }
                 Err(Failure::Snapshot(error)) => problem(&mut stats, &error, monitor),
                 Err(Failure::Store(error)) if error.kind() == ErrorKind::Interrupted || stats.snapshots.is_empty() => {
-                    return Err(error);
+                    return Err(stopped(error, stats, begun));
                 }
                 // The snapshots before it are whole.
                 Err(Failure::Store(error)) => {
@@ -178,6 +183,14 @@ pub fn push(repo: &Path, access: &Access, options: &PushOptions, monitor: &dyn M
         unfinished.end();
     }
     Ok(PushStats { seconds: begun.elapsed().as_secs_f64(), ..stats })
+}
+
+/// A run that ended early.
+fn stopped(error: Error, stats: PushStats, begun: Instant) -> Stopped<PushStats> {
+    match stats.snapshots.is_empty() {
+        true => error.into(),
+        false => Stopped::after(error, PushStats { seconds: begun.elapsed().as_secs_f64(), ..stats }),
+    }
 }
 
 fn problem(stats: &mut PushStats, error: &Error, monitor: &dyn Monitor) {
@@ -345,7 +358,8 @@ fn archive(
             let repository = store.again()?.to_indexed_ids()?;
             repository.archive(&options, source, file, &paths)
         },
-    );
+    )
+    .map_err(Failure::Store)?;
     if monitor.is_cancelled() {
         return Err(Failure::Store(Error::interrupted()));
     }

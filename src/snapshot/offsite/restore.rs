@@ -2,8 +2,13 @@
 //!
 //! The library stops at the first entry that it cannot write or read. So `room` keeps entries from it that cannot be
 //! written, and `mend` goes through the files one by one if the library could not restore all of them.
+//!
+//! A file with its final size and time counts as restored in the next run. So the library writes the content of all
+//! files first, then comes a sync, and only then it sets times and all other metadata, as `tree::writer::after_sync`
+//! explains. `durable` has the filesystems of the target.
 
 mod damage;
+mod durable;
 mod job;
 mod mend;
 mod room;
@@ -18,7 +23,7 @@ use crate::monitor::Monitor;
 use job::Job;
 pub use job::RestoreOptions;
 use room::Room;
-use rustic_core::LocalDestination;
+use rustic_core::{LocalDestination, RestorePlan};
 use selection::{Parts, Selection};
 use std::any::Any;
 use std::io;
@@ -52,8 +57,8 @@ pub struct RestoreStats {
 /// The target should be new, or trusted: the library follows symbolic links in it.
 ///
 /// # Errors
-/// If the store cannot be reached, or the target is full. An entry that cannot be restored is reported to the monitor
-/// and counted.
+/// If the store cannot be reached, or the target is full or does not keep what was written. An entry that cannot be
+/// restored is reported to the monitor and counted.
 pub fn restore(access: &Access, options: &RestoreOptions, monitor: &dyn Monitor) -> Result<RestoreStats> {
     let begun = Instant::now();
     let store = Store::open(access)?;
@@ -71,7 +76,7 @@ pub fn restore(access: &Access, options: &RestoreOptions, monitor: &dyn Monitor)
             let repository = open().map_err(store.fault(&action))?;
             run(&Job { store: &store, repository: &repository, options, action: &action }, &stored)
         },
-    );
+    )?;
     if monitor.is_cancelled() {
         return Err(Error::interrupted());
     }
@@ -105,6 +110,9 @@ fn run(job: &Job<'_>, stored: &Stored) -> Result<RestoreStats> {
     (library.numeric_id, library.verify_existing) = (true, job.options.verify);
     let with_slash = format!("{}/", target.trim_end_matches('/'));
     let to = LocalDestination::new(&with_slash, !job.options.dry_run, false).map_err(failed)?;
+    if !job.options.dry_run {
+        room.filesystems.watch(&job.options.target)?;
+    }
     let admit = |path: &_, node: &_| room.prepare(path, node);
     let nodes = selection.nodes(job, &room, Parts::All, &admit);
     let plan = job.repository.prepare_restore(&library, nodes, &to, job.options.dry_run).map_err(failed)?;
@@ -115,18 +123,18 @@ fn run(job: &Job<'_>, stored: &Stored) -> Result<RestoreStats> {
         restored_bytes: plan.restore_size,
         ..RestoreStats::default()
     };
-    let finish = |path: &_, node: &_| room.finish(path, node);
-    let finish = || selection.nodes(job, &room, Parts::Own, &finish);
-    if !job.options.dry_run && fails(job, &room, || job.repository.restore(plan, &library, finish(), &to))? {
-        let lost = mend::mend(job, &selection, &room)?;
-        stats.files = stats.files.saturating_sub(lost.files);
-        stats.restored_bytes = stats.restored_bytes.saturating_sub(lost.bytes);
+    if !job.options.dry_run {
+        if fails(job, &room, || job.repository.restore(plan, &library, std::iter::empty(), &to))? {
+            let lost = mend::mend(job, &selection, &room)?;
+            stats.files = stats.files.saturating_sub(lost.files);
+            stats.restored_bytes = stats.restored_bytes.saturating_sub(lost.bytes);
+        }
         // Now all files are whole, and lack only their metadata.
-        library.verify_existing = false;
-        let whole = |path: &_, _: &_| !room.skips(path);
-        let nodes = selection.nodes(job, &room, Parts::All, &whole);
-        let plan = job.repository.prepare_restore(&library, nodes, &to, false).map_err(failed)?;
-        job.repository.restore(plan, &library, finish(), &to).map_err(failed)?;
+        room.filesystems.sync(&job.options.target)?;
+        let finish = |path: &_, node: &_| room.finish(path, node);
+        let nodes = selection.nodes(job, &room, Parts::Own, &finish);
+        job.repository.restore(RestorePlan::default(), &library, nodes, &to).map_err(failed)?;
+        room.filesystems.sync(&job.options.target)?;
     }
     match room.failure() {
         Some(error) => Err(error),

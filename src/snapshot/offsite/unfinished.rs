@@ -83,7 +83,7 @@ fn index_packs(store: &Store, monitor: &dyn Monitor) -> Result<()> {
             store.watch.hide(parts.into_iter().map(|(id, _)| id));
             store.repository.repair_index(&RepairIndexOptions::default(), false)
         },
-    );
+    )?;
     library_log::take();
     if monitor.is_cancelled() {
         return Err(Error::interrupted());

@@ -12,7 +12,7 @@ use crate::snapshot::manifest::{Directory, Entry, Meta};
 use crate::snapshot::stream::Xattrs;
 use crate::tree::walk::absolute;
 use crate::util::path::join;
-use rayon::prelude::*;
+use crate::util::pool::{self, Pool};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ pub(super) struct Inherited<'a> {
     waiting: Vec<Waiting>,
     /// The base's directory that was opened last.
     directory: Option<(Arc<Vec<u8>>, Arc<OwnedFd>)>,
-    pool: rayon::ThreadPool,
+    pool: Pool,
 }
 
 struct Waiting {
@@ -36,7 +36,7 @@ struct Waiting {
 
 impl<'a> Inherited<'a> {
     pub(super) fn new(base: Option<BorrowedFd<'a>>, threads: usize) -> Result<Inherited<'a>> {
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+        let pool = Pool::start(threads);
         Ok(Inherited {
             base,
             waiting: Vec::new(),
@@ -97,13 +97,10 @@ impl<'a> Inherited<'a> {
         }
         let shared = &*tree;
         let made: Vec<Result<Entry>> = self.pool.install(|| {
-            jobs.par_iter()
-                .with_max_len(16)
-                .map(|(path, dir, from, entry, first)| match first {
-                    Some(_) => Ok(entry.clone()),
-                    None => make(shared, (path, dir, from), entry.clone(), monitor),
-                })
-                .collect()
+            pool::map_in_parts(&jobs, 16, |(path, dir, from, entry, first)| match first {
+                Some(_) => Ok(entry.clone()),
+                None => make(shared, (path, dir, from), entry.clone(), monitor),
+            })
         });
         let mut entries: Vec<Entry> = made.into_iter().collect::<Result<_>>()?;
         for ((path, dir, _, _, first), entry) in jobs.iter().zip(&mut entries) {

@@ -47,7 +47,7 @@ pub struct Stats {
     pub stream_bytes: u64,
     /// Bytes of the stream as it arrived.
     pub wire_bytes: u64,
-    /// Leftovers that could not be cleared; each was reported to the monitor.
+    /// Problems that cost no snapshot.
     pub errors: u64,
     /// How long it took.
     pub seconds: f64,
@@ -57,7 +57,8 @@ pub struct Stats {
 /// the stream is a conversation.
 ///
 /// # Errors
-/// If a snapshot cannot be received, or the stream is damaged behind one. The snapshots before it are complete.
+/// If a snapshot cannot be received, or the stream is damaged behind one. The snapshots before it are complete. A step
+/// that fails after a snapshot has appeared is reported to the monitor and counted.
 pub fn receive(
     repo: &Path,
     from: impl Read,
@@ -119,9 +120,28 @@ fn receive_all<R: Read, W: Write>(
     monitor: &dyn Monitor,
 ) -> Result<()> {
     let _lock = repository.lock(monitor)?;
+    repository::check_latest(repository)?;
     // Most of the time is spent waiting for inodes of the base.
     let threads = options.threads.unwrap_or_else(waiters);
     stats.errors += repository::clear_leftovers(repository, &[], threads, monitor)?;
+    // The last run may have ended before this, and the present one may receive nothing. The end reports errors.
+    let _ = repository::correct_latest(repository);
+    let received = receive_each(repository, from, replies, (options, threads), stats, monitor);
+    let corrected = repository::correct_latest(repository);
+    if let (Ok(()), Err(error)) = (&received, &corrected) {
+        problem(error, stats, monitor);
+    }
+    received
+}
+
+fn receive_each<R: Read, W: Write>(
+    repository: &Repository,
+    from: R,
+    replies: &mut Option<Output<W>>,
+    (options, threads): (&Options, usize),
+    stats: &mut Stats,
+    monitor: &dyn Monitor,
+) -> Result<()> {
     let mut input = Input::begin(from)?;
     loop {
         match (input.next_op()?, &mut *replies) {
@@ -148,11 +168,15 @@ fn receive_all<R: Read, W: Write>(
                 }
                 if has(repository, &begin)? {
                     pass_over(&mut input, monitor)?;
-                    // The transfer that brought it may have ended just before.
-                    repository::correct_latest(repository)?;
                 } else {
-                    let Received { name, data_bytes, shared_bytes } =
-                        snapshot(repository, &mut input, &begin, threads, monitor)?;
+                    let (received, later) = snapshot(repository, &mut input, &begin, threads, monitor)?;
+                    // It is a snapshot now, whatever fails.
+                    if let Some(error) = &later {
+                        problem(error, stats, monitor);
+                    }
+                    // The newest one may be here already. The end reports errors.
+                    let _ = repository::correct_latest(repository);
+                    let Received { name, data_bytes, shared_bytes } = received;
                     stats.snapshots.push(name);
                     stats.received_bytes += data_bytes;
                     stats.shared_bytes += shared_bytes;
@@ -164,6 +188,12 @@ fn receive_all<R: Read, W: Write>(
             _ => return Err(damage("a snapshot does not begin")),
         }
     }
+}
+
+/// Reports a problem that costs no snapshot.
+fn problem(error: &Error, stats: &mut Stats, monitor: &dyn Monitor) {
+    stats.errors += 1;
+    monitor.problem(error);
 }
 
 /// Whether the repository has this snapshot: a stream in a file may be received again.

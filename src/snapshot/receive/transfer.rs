@@ -6,7 +6,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::fs::filesystem::{Filesystem, Kind};
 use crate::monitor::{Amount, Monitor};
 use crate::snapshot::manifest::Writer;
-use crate::snapshot::repository::{self, Repository, Staging, Start};
+use crate::snapshot::repository::{self, Published, Repository, Staging, Start};
 use crate::snapshot::stream::{Begin, Digest, Input, Op, Position, damage};
 use std::io::Read;
 use std::os::fd::AsFd as _;
@@ -19,14 +19,15 @@ pub(super) fn begun(repository: &Repository, name: &str, identity: &Digest) -> O
     Some((note.base.map(|(name, _)| name), note.position))
 }
 
-/// Receives one snapshot. `input` is behind its `Begin`. The caller holds the lock.
+/// Receives one snapshot. `input` is behind its `Begin`. The caller holds the lock. Also returns the error of a step
+/// that failed after the snapshot had appeared.
 pub(super) fn snapshot<R: Read>(
     repository: &Repository,
     input: &mut Input<R>,
     begin: &Begin,
     threads: usize,
     monitor: &dyn Monitor,
-) -> Result<Received> {
+) -> Result<(Received, Option<Error>)> {
     let filesystem = Filesystem::probe(repository.fd(), repository.path())?;
     let base = match &begin.base {
         None => None,
@@ -53,12 +54,12 @@ pub(super) fn snapshot<R: Read>(
         Ok(received) => {
             monitor.phase("publishing", None);
             repository::note_identity(repository, &begin.header.name, &begin.identity)?;
-            // The sender must not believe that it is there for good.
-            if let Some(error) = repository::publish(repository, staging)?.later.into_iter().next() {
-                return Err(error);
+            let Published { later, is_settled } = repository::publish(repository, staging)?;
+            match later.into_iter().next() {
+                // The sender must not believe that it is there for good.
+                Some(error) if !is_settled => Err(error),
+                later => Ok((received, later)),
             }
-            repository::correct_latest(repository)?;
-            Ok(received)
         }
         // A transfer that was cut can go on.
         Err(error) if error.kind() != ErrorKind::Damage && journal::read(&staging).is_some() => Err(error),

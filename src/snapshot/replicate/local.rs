@@ -36,8 +36,7 @@ pub(super) fn run(
         let received = receiver.join().unwrap_or_else(|_| Err(Error::failed("receive into").at(to.path())));
         match (turn, received) {
             (Ok(turn), received) => {
-                let stuck = received.map_or(0, |received| received.errors);
-                work.stats.stuck = work.stats.stuck.max(stuck);
+                work.stats.problems += received.map_or(0, |received| received.errors);
                 Ok(turn)
             }
             _ if conversation.monitor.is_cancelled() => Err(Error::interrupted()),

@@ -18,7 +18,7 @@ mod unreached;
 mod work;
 
 pub use destination::{Destination, Host};
-pub use work::{Snapshot, Stats};
+pub use work::{Snapshot, Stats, Stopped};
 
 use crate::error::{Error, Result};
 use crate::monitor::Monitor;
@@ -68,8 +68,13 @@ pub struct Options {
 /// ```
 ///
 /// # Errors
-/// If the work ended early. The snapshots before it are complete.
-pub fn replicate(repo: &Path, to: &Destination, options: &Options, monitor: &dyn Monitor) -> Result<Stats> {
+/// If the work ended early. The snapshots before it are complete, and [`Stopped`] has them.
+pub fn replicate(
+    repo: &Path,
+    to: &Destination,
+    options: &Options,
+    monitor: &dyn Monitor,
+) -> std::result::Result<Stats, Stopped> {
     let begun = Instant::now();
     let repository = Repository::open(repo)?;
     let selection = match options.last {
@@ -91,23 +96,30 @@ pub fn replicate(repo: &Path, to: &Destination, options: &Options, monitor: &dyn
     repository.report_strays(monitor)?;
     let mut work = Work::new(&repository, &selection, monitor)?;
     let number = work.snapshots.len();
-    match to {
+    let result = match to {
         Destination::Path(path) => match local::open(&repository, path, must_exist, monitor) {
             Ok(to) => {
-                repeated(|| local::run(&to, &conversation(false), &mut work, options.threads))?;
+                let result = repeated(|| local::run(&to, &conversation(false), &mut work, options.threads));
                 if let Some(newest) = work.stats.snapshots.last() {
                     local::report_copy(&repository, &newest.name, path, monitor);
                 }
+                result
             }
             // A run makes it.
             Err(error) if options.dry_run && !options.must_exist && error.code() == "no-repository" => {
                 conversation::plan(&mut work, &mut vec![State::Missing; number], monitor);
+                Ok(())
             }
-            Err(error) => return Err(error),
+            Err(error) => Err(error),
         },
-        Destination::Host(host) => repeated(|| remote::run(host, &conversation(true), &mut work, must_exist))?,
+        Destination::Host(host) => repeated(|| remote::run(host, &conversation(true), &mut work, must_exist)),
+    };
+    let stats = Stats { seconds: begun.elapsed().as_secs_f64(), ..work.stats };
+    match result {
+        Ok(()) => Ok(stats),
+        Err(error) if stats.snapshots.is_empty() => Err(error.into()),
+        Err(error) => Err(Stopped::after(error, stats)),
     }
-    Ok(Stats { seconds: begun.elapsed().as_secs_f64(), ..work.stats })
 }
 
 /// Converses until nothing is left.

@@ -14,6 +14,9 @@ use std::io::BufReader;
 use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 
+/// The exit status of a receiver that received everything and then reported a problem.
+const INCOMPLETE: i32 = 3;
+
 /// Runs one conversation with a receiver over there.
 pub(super) fn run(host: &Host, conversation: &Conversation<'_>, work: &mut Work, must_exist: bool) -> Result<Turn> {
     let mut command = ssh::command(host, must_exist)?;
@@ -52,7 +55,12 @@ pub(super) fn run(host: &Host, conversation: &Conversation<'_>, work: &mut Work,
     });
     let first = std::mem::take(&mut *lock(&first));
     let result = match result {
-        Ok(Turn::Done) => Ok(Turn::Done),
+        Ok(Turn::Done) => {
+            // It has printed the problem.
+            let is_incomplete = ended.as_ref().is_ok_and(|ended| ended.code() == Some(INCOMPLETE));
+            work.stats.problems += u64::from(is_incomplete);
+            Ok(Turn::Done)
+        }
         // What the receiver says about the end of this conversation is a consequence.
         Ok(Turn::Again) => {
             rest.clear();

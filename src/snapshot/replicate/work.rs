@@ -35,10 +35,10 @@ pub struct Stats {
     pub offered: u64,
     /// The snapshots that could not be sent.
     pub errors: u64,
-    /// Leftovers in a repository on this machine that could not be cleared; each was reported to the monitor.
-    pub stuck: u64,
     /// Whether one of them is damaged.
     pub is_damaged: bool,
+    /// Problems of the receiver that cost no snapshot.
+    pub problems: u64,
     /// How long it took.
     pub seconds: f64,
 }
@@ -56,6 +56,9 @@ pub struct Snapshot {
     /// Bytes of content that the receiver had in other files.
     pub shared_bytes: u64,
 }
+
+/// A replication that ended early.
+pub type Stopped = crate::error::Stopped<Stats>;
 
 /// The end of a conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,7 +13,7 @@ use crate::fs::open_files;
 use crate::monitor::Change;
 use crate::snapshot::manifest::Entry;
 use crate::tree::writer::{Attempt, Failure, Run as _, Target as _};
-use rayon::prelude::*;
+use crate::util::pool;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -89,7 +89,7 @@ impl Batch {
     pub(super) fn flush(&mut self, context: &Context<'_>, stats: &mut Stats) -> Result<()> {
         let jobs = std::mem::take(&mut self.jobs);
         self.bytes = 0;
-        let restored: Vec<Restored> = jobs.par_iter().map(|job| alone(context, job)).collect();
+        let restored: Vec<Restored> = pool::map(&jobs, |job| alone(context, job));
         // Also after an error: the work that was done meanwhile counts.
         let mut fatal = None;
         for (job, restored) in jobs.into_iter().zip(restored) {

@@ -12,7 +12,7 @@ use crate::monitor::Monitor;
 use crate::snapshot::manifest::Entry;
 use crate::snapshot::stream::{Content, Op, Output, Place, Side};
 use crate::util::path::join;
-use rayon::prelude::*;
+use crate::util::pool::{self, Pool};
 use std::io::Write;
 use std::os::fd::BorrowedFd;
 
@@ -58,7 +58,7 @@ pub(super) struct Queue<'a, W> {
     base: Option<BorrowedFd<'a>>,
     /// Files of this repository cannot share data.
     reads: bool,
-    pool: rayon::ThreadPool,
+    pool: Pool,
     places: Places,
     pending: Vec<Pending>,
     /// How many entries are read together.
@@ -79,7 +79,7 @@ impl<'a, W: Write> Queue<'a, W> {
         threads: usize,
         monitor: &'a dyn Monitor,
     ) -> Result<Self> {
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+        let pool = Pool::start(threads);
         let space = AddressSpace::of(new).ok().flatten().map(AddressSpace::id);
         Ok(Queue {
             out,
@@ -124,7 +124,7 @@ impl<'a, W: Write> Queue<'a, W> {
                     load::entry(at, entry, content.is_none().then_some(&starts))
                 }
             };
-            pending.par_iter().with_max_len(4).map(load).collect()
+            pool::map_in_parts(&pending, 4, load)
         });
         for (pending, loaded) in pending.into_iter().zip(loaded) {
             let Loaded { xattrs, file, pieces } = loaded?;

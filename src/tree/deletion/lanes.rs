@@ -11,10 +11,10 @@ use super::directory::Directory;
 use super::entry::{is_dot, open};
 use crate::fs::openat;
 use crate::sys::xfs::{Geometry, geometry};
-use rayon::prelude::*;
-use rayon::{ThreadPool, ThreadPoolBuildError, ThreadPoolBuilder};
+use crate::util::pool::{self, Pool};
 use rustix::fs::{self, FileType, OFlags};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
@@ -41,11 +41,10 @@ impl Lanes {
     }
 
     /// Threads for the lanes.
-    pub(super) fn pool(&self) -> Result<ThreadPool, ThreadPoolBuildError> {
-        let builder = ThreadPoolBuilder::new().num_threads(self.number as usize);
+    pub(super) fn pool(&self) -> io::Result<Pool> {
         match self.geometry {
-            Some(_) => builder.start_handler(stay_on_a_processor).build(),
-            None => builder.build(),
+            Some(_) => Pool::start_with(self.number as usize, stay_on_a_processor),
+            None => Pool::start(self.number as usize),
         }
     }
 
@@ -57,16 +56,13 @@ impl Lanes {
             return chunks(dirs, self.number as usize * 8);
         };
         let is_worth_a_look = dirs.len() > FEW * self.number as usize;
-        let mut dirs: Vec<_> = dirs
-            .into_par_iter()
-            .map(|dir| {
-                let lane = self.lane(geometry.group_of(dir.inode), &geometry);
-                let data = if is_worth_a_look { first_data(&dir) } else { None };
-                let data = data.map(|address| geometry.group_of_address(address));
-                let step = data.map_or(0, |group| (self.lane(group, &geometry) + self.number - lane) % self.number);
-                ((lane, step, data, dir.inode), dir)
-            })
-            .collect();
+        let mut dirs = pool::map(dirs, |dir| {
+            let lane = self.lane(geometry.group_of(dir.inode), &geometry);
+            let data = if is_worth_a_look { first_data(&dir) } else { None };
+            let data = data.map(|address| geometry.group_of_address(address));
+            let step = data.map_or(0, |group| (self.lane(group, &geometry) + self.number - lane) % self.number);
+            ((lane, step, data, dir.inode), dir)
+        });
         dirs.sort_unstable_by_key(|(key, _)| *key);
         let mut lanes = vec![Vec::new(); self.number as usize];
         dirs.into_iter().for_each(|((lane, ..), dir)| lanes[lane as usize].push(dir));

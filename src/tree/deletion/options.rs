@@ -3,7 +3,7 @@
 /// How to empty a trash.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Options {
-    /// The number of threads; by default that of the calling pool.
+    /// The number of threads; by default those of the calling pool, or outside of a pool the calling thread.
     pub threads: Option<usize>,
     /// Whether Btrfs subvolumes are deleted too, including read-only ones. Otherwise they are kept and reported as
     /// errors.

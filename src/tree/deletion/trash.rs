@@ -20,7 +20,7 @@ use super::run::Run;
 use crate::error::{Error, Result};
 use crate::monitor::Monitor;
 use crate::util::mutex::lock;
-use rayon::prelude::*;
+use crate::util::pool;
 use rustix::fs::{self, AtFlags};
 use rustix::io::Errno;
 use std::ffi::CString;
@@ -50,16 +50,19 @@ pub(super) fn empty_within(
 ) -> Result<Stats> {
     let started = Instant::now();
     let run = Run::new(limits, trash, path, options, monitor, empty);
-    let lanes = Lanes::new(trash, options.threads.unwrap_or_else(rayon::current_num_threads));
+    let lanes = Lanes::new(trash, options.threads.unwrap_or_else(pool::threads));
     let work = || loop {
         let batch = batch(trash, path, &run)?;
         if batch.is_empty() {
             return Ok(());
         }
-        let mut level: Vec<_> = batch.into_par_iter().filter_map(|(inode, name)| run.start(inode, name)).collect();
+        let started = pool::map(batch, |(inode, name)| run.start(inode, name));
+        let mut level: Vec<_> = started.into_iter().flatten().collect();
         while !level.is_empty() {
-            let lanes = lanes.distribute(level).into_par_iter().with_max_len(1);
-            level = lanes.flat_map_iter(|lane| lane.into_iter().flat_map(|directory| run.empty(directory))).collect();
+            let below = pool::map_in_parts(lanes.distribute(level), 1, |lane| {
+                lane.into_iter().flat_map(|directory| run.empty(directory)).collect::<Vec<_>>()
+            });
+            level = below.into_iter().flatten().collect();
         }
         if monitor.is_cancelled() {
             return Err(Error::interrupted());
@@ -98,7 +101,8 @@ fn batch(trash: BorrowedFd<'_>, path: &Path, run: &Run<'_>) -> Result<Vec<(u64, 
     Ok(names)
 }
 
-/// Deletes the directory `name` of `parent` with everything in it. Nothing is renamed out of it. Returns `false` if
+/// Deletes the directory `name` of `parent` with everything in it, on the threads of the calling pool, or outside of a
+/// pool on the calling thread: it needs no thread that may not start. Nothing is renamed out of it. Returns `false` if
 /// there is no directory with that name. `path` is for messages.
 ///
 /// # Errors

@@ -22,6 +22,7 @@ use crate::error::{Error, Result};
 use crate::fs::open_files::is_exhausted;
 use crate::fs::status::Status;
 use crate::util::mutex::{self, lock};
+use crate::util::pool::Pool;
 use directory::{Way, open_below, open_top};
 use frontier::{Frontier, Task};
 pub(crate) use path_node::PathNode;
@@ -85,12 +86,8 @@ fn begin<V: Visitor>(
         failure: Mutex::new(None),
     };
     walk.frontier.begin(tops);
-    let pool = rayon::ThreadPoolBuilder::new()
-        .num_threads(threads)
-        .thread_name(|n| format!("walk-{n}"))
-        .build()
-        .map_err(|e| Error::failed(format!("start {threads} threads: {e}")))?;
-    pool.broadcast(|_| walk.work());
+    let pool = Pool::start_named(threads, "walk");
+    pool.map_err(|e| Error::failed(format!("start {threads} threads: {e}")))?.on_each(|| walk.work());
     match mutex::into_inner(walk.failure) {
         Some(error) => Err(error),
         None => Ok(()),

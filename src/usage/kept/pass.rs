@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::monitor::{Amount, Monitor};
 use crate::sys::xfs;
 use crate::usage::xfs::extents::{BATCH, Extents, extents};
-use rayon::prelude::*;
+use crate::util::pool::{self, Pool};
 use rustix::fs::FileType;
 use rustix::io::Errno;
 use std::os::fd::BorrowedFd;
@@ -84,10 +84,7 @@ impl Pass<'_> {
         mut each: impl FnMut(J, &xfs::Inode, Extents),
     ) -> Result<u64> {
         let Pass { fd, path, threads, monitor } = *self;
-        let pool = rayon::ThreadPoolBuilder::new()
-            .num_threads(threads)
-            .build()
-            .map_err(|_| Error::failed("start the threads that measure"))?;
+        let pool = Pool::start(threads).map_err(|_| Error::failed("start the threads that measure"))?;
         let failed = |errno: Errno| Error::io("list the inodes of the filesystem of", path, errno);
         let mut inodes = xfs::inodes(fd);
         let mut mapped = 0;
@@ -102,14 +99,11 @@ impl Pass<'_> {
                 }
             }
             let found = pool.install(|| {
-                batch
-                    .par_iter()
-                    .map(|(_, inode)| match extents(fd, inode) {
-                        // Deleted since: it holds nothing any more.
-                        Err(Errno::STALE | Errno::NOENT) => Ok(Extents::new()),
-                        found => found,
-                    })
-                    .collect::<rustix::io::Result<Vec<_>>>()
+                pool::try_map(&batch, |(_, inode)| match extents(fd, inode) {
+                    // Deleted since: it holds nothing any more.
+                    Err(Errno::STALE | Errno::NOENT) => Ok(Extents::new()),
+                    found => found,
+                })
             });
             let found = found.map_err(|errno| Error::io("map files on the filesystem of", path, errno))?;
             mapped += batch.len() as u64;

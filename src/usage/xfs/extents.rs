@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 use crate::sys::{fiemap, xfs};
 use crate::usage::device::Volume;
 use crate::usage::mapped;
-use rayon::prelude::*;
+use crate::util::pool;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use std::ops::Range;
@@ -41,5 +41,5 @@ pub(in crate::usage) fn of_batch(volume: &Volume, batch: &[xfs::Inode]) -> Vec<R
         }
         Ok(found) => Ok(found),
     };
-    batch.par_iter().map(read).collect()
+    pool::map(batch, read)
 }

@@ -9,7 +9,7 @@ use crate::usage::device::Volume;
 use crate::usage::inodes::Inodes;
 use crate::usage::part::Totals;
 use crate::usage::runs::{self, Members};
-use rayon::prelude::*;
+use crate::util::pool;
 use rustix::fs::FileType;
 use rustix::io::Errno;
 use std::collections::HashSet;
@@ -46,24 +46,21 @@ pub(in crate::usage) fn list(
     let block = u64::from(xfs::geometry(&volume.fd).map_err(failed)?.block_size);
     let groups = Groups::default();
     let shares = runs::cut(&set.runs().collect::<Vec<_>>(), set.count());
-    let parts: Vec<_> = shares
-        .par_iter()
-        .map(|share| {
-            let mut part = Part::new(paths, set, &groups, block);
-            let mut seen = 0;
-            xfs::inodes_in(&volume.fd, share, |inode| {
-                part.add(inode);
-                seen += 1;
-                if seen % REPORT == 0 {
-                    monitor.advance(Amount { files: REPORT, bytes: 0 });
-                }
-                seen % REPORT != 0 || !monitor.is_cancelled()
-            })
-            .map_err(failed)?;
-            monitor.advance(Amount { files: seen % REPORT, bytes: 0 });
-            if monitor.is_cancelled() { Err(Error::interrupted()) } else { Ok((part.listed, part.runs)) }
+    let parts = pool::try_map(&shares, |share| {
+        let mut part = Part::new(paths, set, &groups, block);
+        let mut seen = 0;
+        xfs::inodes_in(&volume.fd, share, |inode| {
+            part.add(inode);
+            seen += 1;
+            if seen % REPORT == 0 {
+                monitor.advance(Amount { files: REPORT, bytes: 0 });
+            }
+            seen % REPORT != 0 || !monitor.is_cancelled()
         })
-        .collect::<Result<_>>()?;
+        .map_err(failed)?;
+        monitor.advance(Amount { files: seen % REPORT, bytes: 0 });
+        if monitor.is_cancelled() { Err(Error::interrupted()) } else { Ok((part.listed, part.runs)) }
+    })?;
     let mut all = Listed { totals: vec![Totals::default(); paths.len() + 1], ..Listed::default() };
     let mut runs = Vec::with_capacity(parts.len());
     for (part, of_part) in parts {

@@ -12,7 +12,7 @@ use crate::monitor::Monitor;
 use crate::sys::getfsmap::{self, Owner, Record};
 use crate::sys::xfs;
 use crate::usage::device::Volume;
-use rayon::prelude::*;
+use crate::util::pool;
 use rustix::io::Errno;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -74,30 +74,28 @@ pub(in crate::usage) fn read(
     let device = getfsmap::device_code(status.st_dev);
     let size = u64::from(geometry.group_blocks) * u64::from(geometry.block_size);
     let seen = AtomicU64::new(0);
-    let parts: rustix::io::Result<Vec<Owned>> = (0..u64::from(geometry.groups))
-        .into_par_iter()
-        .map(|group| {
-            let mut pieces = Pieces::new(files, paths);
-            let mut sweep = Sweep::new(&mut pieces);
-            let records = getfsmap::many_records(&volume.fd, device, group * size..(group + 1) * size);
-            for (number, record) in records.enumerate() {
-                let record = record?;
-                if number > 0 && number % STEP == 0 {
-                    if monitor.is_cancelled() {
-                        return Err(Errno::INTR);
-                    }
-                    if seen.fetch_add(STEP as u64, Ordering::Relaxed) > most {
-                        return Err(Errno::OVERFLOW);
-                    }
+    let groups: Vec<u64> = (0..u64::from(geometry.groups)).collect();
+    let parts = pool::try_map(groups, |group| {
+        let mut pieces = Pieces::new(files, paths);
+        let mut sweep = Sweep::new(&mut pieces);
+        let records = getfsmap::many_records(&volume.fd, device, group * size..(group + 1) * size);
+        for (number, record) in records.enumerate() {
+            let record = record?;
+            if number > 0 && number % STEP == 0 {
+                if monitor.is_cancelled() {
+                    return Err(Errno::INTR);
                 }
-                if let Some(interval) = owned(files, &record)? {
-                    sweep.begin(&interval);
+                if seen.fetch_add(STEP as u64, Ordering::Relaxed) > most {
+                    return Err(Errno::OVERFLOW);
                 }
             }
-            sweep.finish();
-            Ok(pieces.owned)
-        })
-        .collect();
+            if let Some(interval) = owned(files, &record)? {
+                sweep.begin(&interval);
+            }
+        }
+        sweep.finish();
+        Ok(pieces.owned)
+    });
     if monitor.is_cancelled() {
         return Err(Error::interrupted());
     }

@@ -16,6 +16,7 @@ mod mentions;
 mod module_tree;
 mod msrv;
 mod names;
+mod pools;
 mod resolve;
 mod scan;
 mod unsafe_code;
@@ -52,6 +53,7 @@ const CHECKS: &[(&str, Check)] = &[
     ("width", |files| Ok(width::check(files))),
     ("names", |files| Ok(names::check(files))),
     ("unsafe", |files| Ok(unsafe_code::check(files))),
+    ("pools", |files| Ok(pools::check(files))),
     ("words", |files| Ok(words::check(files))),
     ("documents", |files| Ok(documents::check(files))),
     ("layers", layers::check),

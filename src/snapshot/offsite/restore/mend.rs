@@ -14,7 +14,6 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
-use std::time::SystemTime;
 
 /// The files that are not restored.
 #[derive(Default)]
@@ -112,11 +111,7 @@ impl Blocks<'_> {
             }
             position += length;
         }
-        // Then the library accepts the file as it is.
-        match node.meta.mtime.map_or(Ok(()), |mtime| file.set_modified(SystemTime::from(mtime))) {
-            Ok(()) => Ok(Ok(())),
-            Err(cause) => failed(cause),
-        }
+        Ok(Ok(()))
     }
 
     /// Reads a block from the store.

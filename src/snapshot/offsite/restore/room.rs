@@ -2,8 +2,10 @@
 //! cannot write ends its job. So such an entry is reported here, and the library never sees it.
 
 use super::damage::{damaged, ends_run};
+use super::durable::Filesystems;
 use super::job::{Job, RestoreOptions};
 use crate::error::{Error, ErrorKind, Result};
+use crate::fs::direct_io;
 use rustic_core::jiff::Timestamp;
 use rustic_core::repofile::Node;
 use rustix::fs::{Access, AtFlags, CWD, StatxAttributes, StatxFlags, access, statx};
@@ -21,6 +23,8 @@ type Inode = (u64, u64);
 /// The target, and what of the snapshot is not restored into it.
 pub(super) struct Room<'r> {
     job: &'r Job<'r>,
+    /// The filesystems of the target.
+    pub(super) filesystems: Filesystems,
     /// The first name of each inode with several.
     first_names: RefCell<HashMap<Inode, PathBuf>>,
     /// Entries that are skipped, with everything in them.
@@ -39,6 +43,7 @@ impl<'r> Room<'r> {
     pub(super) fn new(job: &'r Job<'r>) -> Room<'r> {
         Room {
             job,
+            filesystems: Filesystems::default(),
             first_names: RefCell::default(),
             skipped: RefCell::default(),
             unreadable: RefCell::default(),
@@ -77,7 +82,21 @@ impl<'r> Room<'r> {
             self.admits(path, linked);
             return false;
         }
-        !node.is_special() || self.admits(path, vacate(&to))
+        let ready = match node {
+            _ if node.is_special() => vacate(&to),
+            _ if node.is_file() => self.confirm(&to, node),
+            _ => Ok(()),
+        };
+        self.admits(path, ready)
+    }
+
+    /// Ensures that the content of a file is on the disk, before it gets its final time.
+    fn confirm(&self, to: &Path, node: &Node) -> Result<()> {
+        match fs::symlink_metadata(to) {
+            // It was there before.
+            Ok(found) if is_same(&found, node) => Ok(()),
+            _ => self.filesystems.confirm(to),
+        }
     }
 
     /// Whether the entry is another name of a file that is restored under its first one.
@@ -201,7 +220,14 @@ impl<'r> Room<'r> {
             return self.remove(&to);
         }
         match OpenOptions::new().write(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(&to) {
-            Ok(_) => Ok(()),
+            Ok(file) => {
+                // After a failed write the kernel keeps the pages as they were written. The library compares what it
+                // reads, so it must read what the disk has. A write that fails now makes the sync fail.
+                if !dry_run {
+                    let _ = direct_io::forget(&file, found.len());
+                }
+                Ok(())
+            }
             Err(cause) if matches!(cause.raw_os_error(), Some(libc::EACCES | libc::ETXTBSY)) => self.remove(&to),
             Err(cause) => Err(Error::io("replace", &to, cause)),
         }
@@ -210,7 +236,10 @@ impl<'r> Room<'r> {
     fn place_dir(&self, to: &Path, found: Option<&Metadata>) -> Result<()> {
         match found {
             // A symbolic link to a directory is followed.
-            Some(found) if found.is_dir() || found.is_symlink() && to.is_dir() => return Ok(()),
+            Some(found) if found.is_dir() || found.is_symlink() && to.is_dir() => {
+                let is_known = found.is_dir() && self.filesystems.has(found.dev());
+                return if is_known || self.job.options.dry_run { Ok(()) } else { self.filesystems.watch(to) };
+            }
             Some(_) => self.remove(to)?,
             None => self.check_parent(to)?,
         }

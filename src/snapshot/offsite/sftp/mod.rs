@@ -190,21 +190,16 @@ impl Sftp {
         let temporary = format!("{path}-tmp-{}", std::process::id());
         self.with(&format!("write {path}"), |connection| {
             let written = write_file(connection, &temporary, content);
-            if let Err(error) = written {
-                if error.kind() != io::ErrorKind::NotConnected {
-                    let full = is_full(connection, &self.root);
-                    let _ = connection.call(kind::REMOVE, Body::default().bytes(temporary.as_bytes()))?;
-                    if full {
-                        return Err(io::Error::from_raw_os_error(libc::ENOSPC));
-                    }
+            let Err(error) = written.and_then(|()| give_name(connection, &temporary, path)) else { return Ok(()) };
+            // No later run knows this name, so the file must not stay. A lost connection removes nothing.
+            if error.kind() != io::ErrorKind::NotConnected {
+                let full = is_full(connection, &self.root);
+                let _ = connection.call(kind::REMOVE, Body::default().bytes(temporary.as_bytes()))?;
+                if full {
+                    return Err(io::Error::from_raw_os_error(libc::ENOSPC));
                 }
-                return Err(error);
             }
-            let (kind, body) = match connection.has(RENAME) {
-                true => (kind::EXTENDED, Body::default().bytes(RENAME)),
-                false => (kind::RENAME, Body::default()),
-            };
-            done(connection.call(kind, body.bytes(temporary.as_bytes()).bytes(path.as_bytes()))?)
+            Err(error)
         })
     }
 }
@@ -255,6 +250,15 @@ fn write_file(connection: &mut Connection, path: &str, content: &Bytes) -> io::R
     }
     let closed = done(connection.call(kind::CLOSE, Body::default().bytes(&handle))?);
     written.and(closed)
+}
+
+/// Renames a file. If the server can, it replaces a file with the new name.
+fn give_name(connection: &mut Connection, from: &str, to: &str) -> io::Result<()> {
+    let (kind, body) = match connection.has(RENAME) {
+        true => (kind::EXTENDED, Body::default().bytes(RENAME)),
+        false => (kind::RENAME, Body::default()),
+    };
+    done(connection.call(kind, body.bytes(from.as_bytes()).bytes(to.as_bytes()))?)
 }
 
 /// SFTP has no code for a full filesystem.
