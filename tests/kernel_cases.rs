@@ -2,7 +2,8 @@
 //! names its case.
 //!
 //! First the wrapper of the ioctl asks the kernel, so that another answer than `src/fs/fidedupe.rs` expects is noticed.
-//! Then a command meets the same files.
+//! Then a command meets the same files. The cases that run `duperemove` (generic/559 to 561) are not here:
+//! `cargo xtask xfstests` runs them with pleach in its place.
 
 mod ends;
 mod kept;
