@@ -2,6 +2,7 @@
 
 use crate::dedupe::{dedupe, dedupe_with, run_dedupe};
 use crate::harness::own::Own;
+use crate::harness::swap::Swap;
 use crate::harness::*;
 use crate::on_filesystems;
 use pleach::dedupe::Options;
@@ -39,18 +40,6 @@ fn btrfs(args: &[&str], path: &Path) {
 /// A block of a file that a writer rewrites: its number, repeated, so that a torn or lost block is detected.
 fn block(number: u64) -> Vec<u8> {
     number.to_le_bytes().repeat(512)
-}
-
-/// A file in use as swap until the end of the test, even a failed one: otherwise its filesystem could not be unmounted.
-struct InUse<'a>(&'a Path);
-
-impl Drop for InUse<'_> {
-    fn drop(&mut self) {
-        let off = Command::new("swapoff").arg(self.0).status();
-        if !thread::panicking() {
-            assert!(off.is_ok_and(|status| status.success()), "swap can be switched off");
-        }
-    }
 }
 
 /// Removes a directory while its parent is walked, as a snapshot that publishes its tree does.
@@ -239,29 +228,9 @@ on_filesystems! {
 
     [xfs, btrfs] fn a_swap_file_in_use_is_left_alone(fs: &Filesystem) {
         let dir = fs.dir("tree");
-        let swap = dir.join("swap");
-        let file = File::create(&swap).expect("a file can be made");
-        if fs.kind == Kind::Btrfs {
-            finish(Command::new("chattr").arg("+C").arg(&swap)).expect(0);
-        }
-        file.write_all_at(&vec![0; 512 << 10], 0).expect("a file can be written");
-        finish(Command::new("chmod").arg("600").arg(&swap)).expect(0);
-        finish(Command::new("mkswap").arg(&swap)).expect(0);
-        let copy = dir.join("copy");
-        let other = File::create(&copy).expect("a file can be made");
-        if fs.kind == Kind::Btrfs {
-            finish(Command::new("chattr").arg("+C").arg(&copy)).expect(0);
-        }
-        other.write_all_at(&fs::read(&swap).expect("can be read"), 0).expect("a file can be written");
-        other.sync_all().expect("a file can be synced");
-        file.sync_all().expect("a file can be synced");
-        let on = finish(Command::new("swapon").arg(&swap));
-        if on.status != 0 {
-            return skip("dedupe_safety::a_swap_file_in_use_is_left_alone", &on.stderr);
-        }
-        let in_use = InUse(&swap);
+        let Some(swap) = Swap::begin(fs.kind, &dir, "dedupe_safety::a_swap_file_in_use_is_left_alone") else { return };
         let run = run_dedupe(&["--no-cache"], &dir);
-        drop(in_use);
+        drop(swap);
         let done = run.expect(0).summary();
         assert_eq!((skipped(&done, "swap_file"), number(&done, "submitted_bytes")), (1, 0), "{done}");
     }

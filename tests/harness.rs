@@ -6,7 +6,7 @@
 //! tree in `tree_state`, files of every shape in `shapes`, outside witnesses (rsync, xfs_io, …) in `tools`, the lines
 //! of `--json` by type in `json_lines`. `meddler` interferes with a run. `running` handles runs in progress; `stop`
 //! stops runs. `power` and `disk` cut the power, `recorder` records the requests to a disk, `failing_disk` refuses
-//! writes. `sshd` is another host, `server` a server.
+//! writes. `sshd` is another host, `server` a server, `swap` a swap file in use.
 
 #![allow(dead_code, reason = "a tool box: not every topic uses every tool")]
 
@@ -29,6 +29,7 @@ pub(crate) mod server;
 pub(crate) mod shapes;
 pub(crate) mod sshd;
 pub(crate) mod stop;
+pub(crate) mod swap;
 pub(crate) mod tools;
 pub(crate) mod tree;
 pub(crate) mod tree_state;

@@ -38,6 +38,7 @@ mod hard_links;
 mod harness;
 mod hostile;
 mod interruption;
+mod kernel_cases;
 mod kills;
 mod limits;
 mod list;

@@ -1,4 +1,4 @@
-//! The project's own chores: `cargo xtask test | torture | fuzz | tidy | demo | bench | dist`.
+//! The project's own chores: `cargo xtask test | torture | fuzz | xfstests | tidy | demo | bench | dist`.
 //!
 //! This file has the command line; each chore is a separate file, and `bench` a separate package (`xtask/bench`). All
 //! filesystems are mounted in namespaces that end with the run (`namespace`), from images under `target/xtask`
@@ -14,6 +14,7 @@ mod fuzz;
 mod test;
 mod tidy;
 mod torture;
+mod xfstests;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
@@ -36,6 +37,8 @@ enum Chore {
     Torture(torture::Options),
     /// Give random input to everything that parses, until something panics or the time is over
     Fuzz(fuzz::Options),
+    /// Run the cases of xfstests that deduplicate, with pleach in the place of duperemove, on XFS and Btrfs
+    Xfstests(xfstests::Options),
     /// Check layers, names, documents, prose and dependencies
     Tidy(tidy::Options),
     /// Show the main job on a fresh XFS: two snapshots with a day's work between them, and what they share
@@ -62,6 +65,7 @@ fn run(chore: Chore) -> Result<ExitCode> {
         Chore::Test(options) => test::run(&options),
         Chore::Torture(options) => torture::run(&options),
         Chore::Fuzz(options) => fuzz::run(&options),
+        Chore::Xfstests(options) => xfstests::run(&options),
         Chore::Tidy(options) => tidy::run(&options),
         Chore::Demo => demo::run_demo(),
         Chore::Dist(options) => dist::run_dist(&options),
