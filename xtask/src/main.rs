@@ -18,7 +18,7 @@ mod torture;
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
-use xtask::{command, image, namespace, packages, rundir, space, toolchain, vendor, wheels};
+use xtask::{command, image, markdown, namespace, packages, rundir, space, toolchain, vendor, wheels};
 
 /// The chores of pleach's developers.
 #[derive(Parser)]
@@ -66,5 +66,24 @@ fn run(chore: Chore) -> Result<ExitCode> {
         Chore::Demo => demo::run_demo(),
         Chore::Dist(options) => dist::run_dist(&options),
         Chore::Bench(options) => bench::bench(&options),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use xtask::documents;
+
+    #[test]
+    fn each_chore_in_the_documents_parses() {
+        let lines = documents::lines(&documents::read().unwrap(), &["cargo", "xtask"]);
+        assert!(lines.len() > 40, "{} lines", lines.len());
+        // A text may name the program alone.
+        let mistakes = lines.iter().filter(|line| !line.words.is_empty()).filter_map(|line| {
+            let words = std::iter::once("cargo xtask").chain(line.words.iter().map(String::as_str));
+            let error = Cli::try_parse_from(words).err()?;
+            Some(format!("{}: {error}", line.place))
+        });
+        assert_eq!(mistakes.collect::<Vec<_>>(), [""; 0]);
     }
 }

@@ -11,7 +11,6 @@ mod headers;
 mod layers;
 mod length;
 mod library;
-mod markdown;
 mod mentions;
 mod module_tree;
 mod msrv;
