@@ -1,4 +1,4 @@
-//! The project's own chores: `cargo xtask test | torture | fuzz | tidy | demo | bench | dist`.
+//! The project's own chores: `cargo xtask test | torture | fuzz | tidy | demo | package | dist | bench`.
 //!
 //! This file has the command line; each chore is a separate file, and `bench` a separate package (`xtask/bench`). All
 //! filesystems are mounted in namespaces that end with the run (`namespace`), from images under `target/xtask`
@@ -11,6 +11,7 @@ mod demo;
 mod dist;
 mod failures;
 mod fuzz;
+mod package;
 mod test;
 mod tidy;
 mod torture;
@@ -40,6 +41,8 @@ enum Chore {
     Tidy(tidy::Options),
     /// Show the main job on a fresh XFS: two snapshots with a day's work between them, and what they share
     Demo,
+    /// Make the package for crates.io, and install the program from it
+    Package,
     /// Make the packages of a release, and try them in a fresh system
     Dist(dist::Options),
     /// Measure pleach against other tools
@@ -64,6 +67,7 @@ fn run(chore: Chore) -> Result<ExitCode> {
         Chore::Fuzz(options) => fuzz::run(&options),
         Chore::Tidy(options) => tidy::run(&options),
         Chore::Demo => demo::run_demo(),
+        Chore::Package => package::run_package(),
         Chore::Dist(options) => dist::run_dist(&options),
         Chore::Bench(options) => bench::bench(&options),
     }
