@@ -14,6 +14,12 @@ pub mod manifest {
     };
 }
 
+/// The command line, parsed without running anything.
+#[cfg(feature = "cli")]
+pub mod command_line {
+    pub use crate::program::command_line::{Mistake, help_texts, options, parse};
+}
+
 /// The fuzz targets: each reads any bytes, and panics if an invariant does not hold. `tests/fuzz` has their inputs.
 #[cfg(feature = "cli")]
 pub mod fuzz {

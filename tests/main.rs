@@ -21,6 +21,9 @@ mod dedupe_near_equal;
 mod dedupe_safety;
 mod dedupe_scope;
 mod diff;
+// They describe the program with all features.
+#[cfg(feature = "offsite")]
+mod documents;
 mod du;
 mod elsewhere;
 mod engines;

@@ -15,6 +15,8 @@ mod list;
 mod log;
 #[cfg(feature = "offsite")]
 mod offsite;
+#[cfg(feature = "testing")]
+pub(super) mod parse_only;
 mod probe;
 mod prune;
 mod put;

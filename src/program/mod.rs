@@ -13,6 +13,10 @@ pub(crate) mod fuzz {
     pub(crate) use super::profile::fuzz::profile;
 }
 mod output;
+#[cfg(feature = "testing")]
+pub(crate) mod command_line {
+    pub use super::cli::parse_only::{Mistake, help_texts, options, parse};
+}
 mod profile;
 
 use exit_status::ExitStatus;

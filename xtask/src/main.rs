@@ -1,4 +1,4 @@
-//! The project's own chores: `cargo xtask test | torture | fuzz | xfstests | tidy | demo | bench | dist`.
+//! The project's own chores: `cargo xtask test | torture | fuzz | xfstests | tidy | demo | package | dist | bench`.
 //!
 //! This file has the command line; each chore is a separate file, and `bench` a separate package (`xtask/bench`). All
 //! filesystems are mounted in namespaces that end with the run (`namespace`), from images under `target/xtask`
@@ -11,6 +11,7 @@ mod demo;
 mod dist;
 mod failures;
 mod fuzz;
+mod package;
 mod test;
 mod tidy;
 mod torture;
@@ -19,7 +20,7 @@ mod xfstests;
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
-use xtask::{command, image, namespace, packages, rundir, space, toolchain, vendor, wheels};
+use xtask::{command, image, markdown, namespace, packages, rundir, space, toolchain, vendor, wheels};
 
 /// The chores of pleach's developers.
 #[derive(Parser)]
@@ -43,6 +44,8 @@ enum Chore {
     Tidy(tidy::Options),
     /// Show the main job on a fresh XFS: two snapshots with a day's work between them, and what they share
     Demo,
+    /// Make the package for crates.io, and install the program from it
+    Package,
     /// Make the packages of a release, and try them in a fresh system
     Dist(dist::Options),
     /// Measure pleach against other tools
@@ -68,7 +71,27 @@ fn run(chore: Chore) -> Result<ExitCode> {
         Chore::Xfstests(options) => xfstests::run(&options),
         Chore::Tidy(options) => tidy::run(&options),
         Chore::Demo => demo::run_demo(),
+        Chore::Package => package::run_package(),
         Chore::Dist(options) => dist::run_dist(&options),
         Chore::Bench(options) => bench::bench(&options),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use xtask::documents;
+
+    #[test]
+    fn each_chore_in_the_documents_parses() {
+        let lines = documents::lines(&documents::read().unwrap(), &["cargo", "xtask"]);
+        assert!(lines.len() > 40, "{} lines", lines.len());
+        // A text may name the program alone.
+        let mistakes = lines.iter().filter(|line| !line.words.is_empty()).filter_map(|line| {
+            let words = std::iter::once("cargo xtask").chain(line.words.iter().map(String::as_str));
+            let error = Cli::try_parse_from(words).err()?;
+            Some(format!("{}: {error}", line.place))
+        });
+        assert_eq!(mistakes.collect::<Vec<_>>(), [""; 0]);
     }
 }

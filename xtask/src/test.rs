@@ -28,25 +28,43 @@ pub(crate) struct Options {
     /// Run the filesystem tests on these only
     #[arg(long = "fs", value_delimiter = ',', default_value = "xfs,btrfs,ext4")]
     kinds: Vec<Kind>,
+    /// Skip the tests with random choices, which `torture` runs
+    #[arg(long)]
+    no_random: bool,
 }
+
+/// The tests with random choices, by parts of their names.
+pub(crate) const RANDOM: &[&str] = &[
+    "sequences::random",
+    "kills::",
+    "power_cut::",
+    "random_changes",
+    "random_edits",
+    "replicate::mutated",
+    "damage::",
+    "ranges::random",
+    "diff::random",
+];
 
 /// Runs the chore.
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
-    let Options { filters, kinds } = options;
+    let Options { filters, kinds, no_random } = options;
+    let skipped = if *no_random { RANDOM } else { &[] };
     enter(
         |dir| {
-            let tests = |variables: &Variables| cargo_test(dir, filters, kinds, variables);
+            let tests = |variables: &Variables| cargo_test(dir, filters, skipped, kinds, variables);
             Ok(with_filesystems(dir, kinds, tests)?.close())
         },
         |dir, reason| {
             println!("no filesystems can be mounted ({reason}): their tests are skipped");
-            Ok(cargo_test(dir, filters, kinds, &vec![("PLEACH_TEST_NONE", reason.into())])?.close())
+            let variables: Variables = vec![("PLEACH_TEST_NONE", reason.into())];
+            Ok(cargo_test(dir, filters, skipped, kinds, &variables)?.close())
         },
     )
 }
 
-/// Installs what the tests call. Then runs `tests` in a namespace where filesystems can be mounted, or `without`, with
-/// the reason, if they cannot.
+/// Installs what the tests call, and builds the tests meanwhile. Then runs `tests` in a namespace where filesystems can
+/// be mounted, or `without`, with the reason, if they cannot.
 pub(crate) fn enter(
     tests: impl FnOnce(&Path) -> Result<ExitCode>,
     without: impl FnOnce(&Path, &str) -> Result<ExitCode>,
@@ -55,8 +73,15 @@ pub(crate) fn enter(
         namespace::end_on_signal()?;
         return tests(&dir);
     }
-    let missing = packages::install(packages::MOUNTING.iter().chain(packages::TESTING))?;
+    // Installing waits for the network. Mistakes in the build show again when the tests start.
+    let mut build = command::cargo();
+    let build = build.args(TESTS).args(["--no-run", "--quiet"]).env("PATH", wheels::search_path()).spawn();
+    let missing = packages::install(packages::MOUNTING.iter().chain(packages::TESTING));
     wheels::install();
+    if let Ok(mut build) = build {
+        build.wait()?;
+    }
+    let missing = missing?;
     let obstacle = if missing.is_empty() {
         namespace::obstacle(Rights::Root)
     } else {
@@ -68,6 +93,9 @@ pub(crate) fn enter(
         Some(reason) => without(dir.path(), &reason),
     }
 }
+
+/// The arguments of Cargo for all tests, with the features of a release.
+const TESTS: [&str; 4] = ["test", "--workspace", "--features", "pleach/offsite"];
 
 /// The variable of the filesystem for sources on another filesystem than the tested one.
 const ELSEWHERE: &str = "PLEACH_TEST_XFS_OTHER";
@@ -129,14 +157,20 @@ pub(crate) struct Outcome {
     filtered: bool,
 }
 
-/// Runs the tests with one of these words in their name; all, if there are none.
-pub(crate) fn cargo_test(dir: &Path, filters: &[String], kinds: &[Kind], variables: &Variables) -> Result<Outcome> {
+/// Runs the tests with one of these words in their name, all if there are none, but not those with a skipped word.
+pub(crate) fn cargo_test(
+    dir: &Path,
+    filters: &[String],
+    skipped: &[&str],
+    kinds: &[Kind],
+    variables: &Variables,
+) -> Result<Outcome> {
     let skips = dir.join("skips");
     // A job in the background of a shell ignores these signals, and so would pleach: a process inherits that.
     let mut cargo = command::program("env");
     cargo.arg("--default-signal=INT,QUIT").arg(command::cargo().get_program()).current_dir(command::root());
-    // With the features of a release.
-    cargo.args(["test", "--workspace", "--features", "pleach/offsite", "--no-fail-fast", "--"]).args(filters);
+    cargo.args(TESTS).args(["--no-fail-fast", "--"]).args(filters);
+    cargo.args(skipped.iter().flat_map(|word| ["--skip", *word]));
     for (_, _, kind, _) in FILESYSTEMS.iter().filter(|(_, _, kind, _)| !kinds.contains(kind)) {
         cargo.args(["--skip", &format!("::{}", kind.name())]);
     }

@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
-  pleach copy photos /mnt/disk              to /mnt/disk/photos, merged with an existing directory
-  pleach copy photos/. /mnt/disk/pictures   only its content
-  pleach copy --verify vm.img /mnt/disk     read both back from the disk at the end, and compare
-  pleach copy --engine clone vm.img new.img clone it, or fail with the reason
+  pleach copy photos /mnt/disk               to /mnt/disk/photos, merged with an existing directory
+  pleach copy photos/. /mnt/disk/pictures    only its content
+  pleach copy --verify vm.img /mnt/disk      read both back from the disk at the end, and compare
+  pleach copy --engine clone vm.img new.img  clone it, or fail with the reason
 
 SOURCE and DEST work as with 'cp -a', and the same metadata is kept: owners, modes, times, extended
 attributes, ACLs, hard links, symbolic links, devices, holes, chattr flags, project ids. Each file is

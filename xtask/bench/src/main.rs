@@ -130,3 +130,21 @@ fn run(cli: &Cli) -> Result<ExitCode> {
         Bench::Floor(floor) => floor::run(floor).map(|()| ExitCode::SUCCESS),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use xtask::documents;
+
+    #[test]
+    fn each_bench_in_the_documents_parses() {
+        let lines = documents::lines(&documents::read().unwrap(), &["cargo", "xtask", "bench"]);
+        assert!(lines.len() > 20, "{} lines", lines.len());
+        let mistakes = lines.iter().filter_map(|line| {
+            let words = std::iter::once("cargo xtask bench").chain(line.words.iter().map(String::as_str));
+            let error = Cli::try_parse_from(words).err()?;
+            Some(format!("{}: {error}", line.place))
+        });
+        assert_eq!(mistakes.collect::<Vec<_>>(), [""; 0]);
+    }
+}

@@ -11,8 +11,9 @@ mod release;
 mod tree;
 mod trial;
 
-use crate::command::{self, cargo, output, program, run};
+use crate::command::{self, output, program, run};
 use crate::namespace::{self, Rights};
+use crate::package;
 use crate::packages::{self, Crate, Tools};
 use crate::rundir::RunDir;
 use anyhow::{Context, Result, bail, ensure};
@@ -83,14 +84,8 @@ pub(crate) fn run_dist(options: &Options) -> Result<ExitCode> {
 fn bill_of_materials(release: &Release, offsite: bool) -> Result<()> {
     let tool = SBOM.install()?;
     // The tool writes beside each manifest of a workspace, so it gets the package as it would be published.
-    run(cargo().args(["package", "--quiet", "--package", "pleach", "--no-verify", "--allow-dirty"]))?;
-    let packages = command::target_dir().join("package");
+    let unpacked = package::unpack(&release.version)?;
     let name = format!("pleach-{}", release.version);
-    let unpacked = packages.join(&name);
-    if unpacked.exists() {
-        fs::remove_dir_all(&unpacked)?;
-    }
-    run(program("tar").current_dir(&packages).arg("-xf").arg(format!("{name}.crate")))?;
     let mut describe = program(&tool);
     describe.current_dir(&unpacked).env("SOURCE_DATE_EPOCH", &release.epoch);
     describe.args(["cyclonedx", "--quiet", "--format", "json", "--spec-version", "1.5", "--override-filename", &name]);

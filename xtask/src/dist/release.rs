@@ -1,6 +1,7 @@
 //! The release that the files are made for.
 
-use crate::command::{self, cargo, output, program};
+use crate::command::{self, output, program};
+use crate::package;
 use anyhow::{Context, Result};
 use std::fs;
 use std::path::PathBuf;
@@ -21,11 +22,7 @@ impl Release {
             fs::remove_dir_all(&dir)?;
         }
         fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
-        let metadata = output(cargo().args(["metadata", "--no-deps", "--format-version", "1"]))?;
-        let metadata: serde_json::Value = serde_json::from_str(&metadata)?;
-        let packages = metadata["packages"].as_array().context("cargo metadata names no packages")?;
-        let own = packages.iter().find(|package| package["name"] == "pleach").context("pleach is no package")?;
-        let version = own["version"].as_str().context("pleach has no version")?.to_string();
+        let version = package::version()?;
         let commit = output(program("git").current_dir(command::root()).args(["log", "-1", "--format=%ct"]));
         let epoch = commit.map_or_else(|_| "0".to_string(), |time| time.trim().to_string());
         Ok(Release { dir, version, epoch })

@@ -4,8 +4,8 @@
 
 use super::files::Files;
 use super::finding::Finding;
-use super::markdown::{self, Markdown};
 use super::scan::{self, Kind};
+use crate::markdown::{self, Markdown};
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 

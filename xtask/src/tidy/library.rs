@@ -36,7 +36,10 @@ fn check_with(features: &str) -> Result<Vec<Finding>> {
         fs::remove_dir_all(&pages).with_context(|| format!("remove {}", pages.display()))?;
     }
     let mut cargo = command::program("cargo");
-    cargo.current_dir(command::root()).env("RUSTDOCFLAGS", "-D warnings").env("RUSTFLAGS", "-D warnings");
+    cargo.current_dir(command::root()).env("RUSTDOCFLAGS", "-D warnings");
+    // Only the pages need a directory of their own: other crates' pages would be linked from them. Dependencies that
+    // clippy has checked are not checked again.
+    cargo.env("CARGO_BUILD_BUILD_DIR", command::target_dir());
     cargo.args(["doc", "--quiet", "--message-format=short", "--lib", "--no-deps", "--no-default-features", "--locked"]);
     cargo.args(["--features", features]).arg("--target-dir").arg(&target);
     if let Err(error) = command::output(&mut cargo) {

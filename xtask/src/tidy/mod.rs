@@ -11,7 +11,6 @@ mod headers;
 mod layers;
 mod length;
 mod library;
-mod markdown;
 mod mentions;
 mod module_tree;
 mod msrv;
@@ -42,6 +41,9 @@ pub(crate) struct Options {
     /// Count the phrases of the word list in each part of the repository, and check nothing
     #[arg(long, conflicts_with = "checks")]
     words: bool,
+    /// Skip the checks that take minutes on a fresh clone: deny, msrv
+    #[arg(long, conflicts_with = "checks")]
+    quick: bool,
 }
 
 type Check = fn(&Files) -> Result<Vec<Finding>>;
@@ -63,6 +65,9 @@ const CHECKS: &[(&str, Check)] = &[
     ("msrv", msrv::check),
 ];
 
+/// Those that take minutes on a fresh clone.
+const SLOW: &[&str] = &["deny", "msrv"];
+
 /// Runs the chore.
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let files = Files::read(command::root())?;
@@ -71,7 +76,10 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         writeln!(stdout, "{}", words::counts(&files))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let is_chosen = |name: &str| options.checks.is_empty() || options.checks.iter().any(|chosen| chosen == name);
+    let is_chosen = |name: &str| match &options.checks[..] {
+        [] => !options.quick || !SLOW.contains(&name),
+        chosen => chosen.iter().any(|chosen| chosen == name),
+    };
     let (mut checks, mut findings) = (0, 0);
     for (name, check) in CHECKS.iter().filter(|(name, _)| is_chosen(name)) {
         let found = check(&files).unwrap_or_else(|error| {

@@ -4,7 +4,7 @@
 
 use super::files::Files;
 use super::finding::Finding;
-use super::markdown;
+use crate::markdown;
 
 const COLUMNS: usize = 120;
 

@@ -5,9 +5,9 @@
 
 use super::files::Files;
 use super::finding::Finding;
-use super::markdown;
 use super::scan::{self, Kind};
 use super::word_list::{ENTRIES, Entry, NOUN_STARTS, Place};
+use crate::markdown;
 use std::collections::BTreeMap;
 
 /// The files and directories that must have none of the phrases.

@@ -5,24 +5,37 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// What a Markdown text holds.
 #[derive(Debug, Default)]
-pub(crate) struct Markdown {
+pub struct Markdown {
     /// The names by which links reach its headings.
-    pub(crate) anchors: BTreeSet<String>,
+    pub anchors: BTreeSet<String>,
     /// The targets of links and pictures.
-    pub(crate) links: Vec<(usize, String)>,
+    pub links: Vec<(usize, String)>,
     /// The words in backticks.
-    pub(crate) code: Vec<(usize, String)>,
+    pub code: Vec<(usize, String)>,
+    /// The blocks of code or output.
+    pub blocks: Vec<Block>,
     /// Running text, a paragraph each, by line; backticks are empty.
-    pub(crate) prose: Vec<Vec<(usize, String)>>,
+    pub prose: Vec<Vec<(usize, String)>>,
     /// Lines of tables and of blocks of output, from the first to the one after the last.
-    pub(crate) verbatim: Vec<(usize, usize)>,
+    pub verbatim: Vec<(usize, usize)>,
+}
+
+/// A block of code or output.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Block {
+    /// The line of its first line of text.
+    pub line: usize,
+    /// The language that its fence names, or nothing.
+    pub language: String,
+    /// Its text.
+    pub text: String,
 }
 
 /// Languages of blocks that are output, not source; a block without one is output.
 const OUTPUT: &[&str] = &["", "text", "console"];
 
 /// Parses `text`.
-pub(crate) fn parse(text: &str) -> Markdown {
+pub fn parse(text: &str) -> Markdown {
     let starts: Vec<_> = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
     let line_of = |at: usize| starts.partition_point(|start| *start <= at);
     let mut parsed = Markdown::default();
@@ -41,6 +54,9 @@ pub(crate) fn parse(text: &str) -> Markdown {
                 if OUTPUT.contains(&language) {
                     parsed.verbatim.push((line, end + 1));
                 }
+                // The text is below the fence.
+                let first = line + usize::from(kind.is_fenced());
+                parsed.blocks.push(Block { line: first, language: language.to_owned(), text: String::new() });
             }
             Event::End(TagEnd::CodeBlock) => in_block = false,
             Event::Start(Tag::Table(_)) => parsed.verbatim.push((line, end + 1)),
@@ -62,7 +78,12 @@ pub(crate) fn parse(text: &str) -> Markdown {
                 add_prose(&mut parsed.prose, line, "`");
                 parsed.code.push((line, code.to_string()));
             }
-            Event::Text(words) if !in_block => {
+            Event::Text(words) if in_block => {
+                if let Some(block) = parsed.blocks.last_mut() {
+                    block.text.push_str(&words);
+                }
+            }
+            Event::Text(words) => {
                 if let Some(heading) = &mut heading {
                     heading.push_str(&words);
                 }
@@ -124,6 +145,8 @@ mod tests {
     fn tables_and_output_are_verbatim_and_source_is_not() {
         let parsed = parse("x\n\n| a |\n|---|\n| b |\n\n```\nout\n```\n\n```rust\nfn f() {}\n```\n");
         assert_eq!(parsed.verbatim, [(3, 6), (7, 10)]);
+        let block = |line, language: &str, text: &str| Block { line, language: language.into(), text: text.into() };
+        assert_eq!(parsed.blocks, [block(8, "", "out\n"), block(12, "rust", "fn f() {}\n")]);
     }
 
     #[test]
