@@ -1,7 +1,7 @@
 //! `pleach prune REPO` and `pleach remove REPO ID...`.
 
 use super::id::as_id;
-use super::outcome::{Ended, is_unread, status};
+use super::outcome::{Ended, counted, status};
 use super::time_zone::names_time_zone;
 use crate::error::Result;
 use crate::program::cli::{self, Globals};
@@ -36,19 +36,10 @@ fn shown(
     is_dry_run: bool,
     output: &Output,
 ) -> Result<(Stats, ExitStatus)> {
-    match result {
-        Ok(stats) => {
-            show::show(output, command, &stats, is_dry_run);
-            let status = status(stats.errors);
-            Ok((stats, status))
-        }
-        // Otherwise nobody reads the output any more, or the work had not begun.
-        Err(Stopped { error, stats: Some(stats) }) if !is_unread(&error, output) => {
-            let status = show::show_stopped(output, command, &error.or_hint(INTERRUPTED), &stats);
-            Ok((*stats, status))
-        }
-        Err(stopped) => Err(stopped.error),
-    }
+    let (stats, error) = counted(result, INTERRUPTED, output)?;
+    show::show(output, command, &stats, is_dry_run, error.is_none());
+    let status = error.as_ref().map_or_else(|| status(stats.errors), ExitStatus::of);
+    Ok((stats, status))
 }
 
 pub(crate) fn run_remove(args: &cli::Remove, globals: &Globals, output: &Output) -> Result<Ended> {

@@ -43,18 +43,7 @@ struct Summary {
 }
 
 /// Shows the result of `prune` or `remove`.
-pub(crate) fn show(output: &Output, command: &'static str, stats: &Stats, is_dry_run: bool) {
-    print(output, command, stats, (is_dry_run, true));
-}
-
-/// Prints why a removal ended early, and what had become of the snapshots by then. Returns the status to exit with.
-pub(crate) fn show_stopped(output: &Output, command: &'static str, error: &Error, stats: &Stats) -> ExitStatus {
-    output.error(error);
-    print(output, command, stats, (false, false));
-    ExitStatus::of(error)
-}
-
-fn print(output: &Output, command: &'static str, stats: &Stats, (is_dry_run, is_complete): (bool, bool)) {
+pub(crate) fn show(output: &Output, command: &'static str, stats: &Stats, is_dry_run: bool, is_complete: bool) {
     if output.is_json() {
         stats.rows.iter().for_each(|row| output.json(&object(row)));
         output.json(&object_of_sums(command, stats, is_complete));
