@@ -44,7 +44,7 @@ pub fn remove(
     ids: &[&str],
     options: &Options,
     monitor: &dyn Monitor,
-) -> std::result::Result<Stats, Stopped> {
+) -> Result<Stats, Stopped> {
     let begun = Instant::now();
     let repository = Repository::open(repo)?;
     let manner = Manner { dry_run: options.dry_run, no_wait: options.no_wait, threads: options.threads };

@@ -124,12 +124,13 @@ impl Both {
     /// which they are found.
     fn comparable_sums(&self, stats: Stats) -> Stats {
         let stats = Stats { read_bytes: 0, ..stats };
-        match self.kind {
-            Kind::Xfs => {
-                Stats { hole_bytes: 0, copied_bytes: 0, rounding_bytes: 0, reasons: Default::default(), ..stats }
-            }
-            _ => stats,
+        if self.kind != Kind::Xfs {
+            return stats;
         }
+        // XFS may show a range as a hole or as data, so only the sum is the same.
+        let cloned_bytes = stats.cloned_bytes + stats.copied_bytes + stats.hole_bytes;
+        let stats = Stats { cloned_bytes, copied_bytes: 0, hole_bytes: 0, ..stats };
+        Stats { range_shared_bytes: 0, rounding_bytes: 0, reasons: Default::default(), ..stats }
     }
 
     pub(super) fn remove(&self) {

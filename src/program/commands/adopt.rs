@@ -4,6 +4,7 @@ use super::outcome::{Ended, counted, status};
 use super::time_zone::names_time_zone;
 use crate::error::Result;
 use crate::program::cli::{self, Globals};
+use crate::program::exit_status::ExitStatus;
 use crate::program::output::{Output, adopt as show, progress};
 use crate::snapshot::adopt::{Layout, Options, adopt};
 

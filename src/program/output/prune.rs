@@ -6,8 +6,6 @@ use super::summary;
 use super::table::{Align, Cell, MINIMAL_NAME, Table};
 use super::terminal::{Style, harmless, stdout_columns};
 use super::wrap::wrap;
-use crate::error::Error;
-use crate::program::exit_status::ExitStatus;
 use crate::snapshot::prune::{Counted, Freed, Reason, Row, Stats};
 use crate::util::text::{self, counted, size};
 use serde::Serialize;
