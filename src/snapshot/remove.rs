@@ -39,12 +39,7 @@ pub struct Options {
 /// # Errors
 /// If an ID means no snapshot or several, the repository cannot be opened or is locked, or the run is cancelled. In the
 /// first three cases nothing is removed. In the last one, [`Stopped`] has what had become of the snapshots by then.
-pub fn remove(
-    repo: &Path,
-    ids: &[&str],
-    options: &Options,
-    monitor: &dyn Monitor,
-) -> Result<Stats, Stopped> {
+pub fn remove(repo: &Path, ids: &[&str], options: &Options, monitor: &dyn Monitor) -> Result<Stats, Stopped> {
     let begun = Instant::now();
     let repository = Repository::open(repo)?;
     let manner = Manner { dry_run: options.dry_run, no_wait: options.no_wait, threads: options.threads };

@@ -63,7 +63,7 @@ impl FailingDisk {
         drop_caches();
     }
 
-    /// The same, and reads still return what was lost, from memory.
+    /// The same, and reads still return the lost data, from memory.
     #[track_caller]
     pub(crate) fn is_mended_and_the_cache_stays(&self) {
         // The first sync gets the failure, and no later one does.

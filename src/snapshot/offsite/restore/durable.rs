@@ -1,4 +1,4 @@
-//! The filesystems of the target: what was written there is on the disk before anything says so.
+//! The filesystems of the target: all written data is on the disk before anything says so.
 
 use crate::error::{Error, Result};
 use crate::fs::filesystem::Kind;
