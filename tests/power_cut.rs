@@ -5,16 +5,22 @@
 //! the power at several moments, which are spread over the run by its progress on the device. The number and the choice
 //! of moments can be set: see docs/testing.md.
 
+mod adopt;
 mod copy;
 mod dedupe;
 mod failed_writes;
+mod listed;
+mod offsite;
 mod prune;
 mod put;
 mod recorded;
+mod repair;
 mod replaced;
+mod replicate;
 mod restore;
 mod running;
 mod snapshot;
+mod tag;
 mod trees;
 
 use crate::harness::disk::{Disk, Shelf};
@@ -303,6 +309,28 @@ macro_rules! cut_on_filesystems {
     };
 }
 use cut_on_filesystems;
+
+/// Makes a test of each job on each filesystem, for the cuts between any two requests. For commands that write by the
+/// functions that other jobs put to the proof in each way.
+macro_rules! cut_between_requests {
+    ($($job:ident),+ $(,)?) => {
+        $(mod $job {
+            use $crate::on_filesystems;
+            use $crate::power_cut::Way;
+            use $crate::power_cut::recorded::Unflushed;
+            on_filesystems! {
+                fn requests_replayed(fs: &Filesystem) {
+                    super::super::$job(fs, Way::Replay(Unflushed::Kept));
+                }
+
+                fn requests_replayed_and_some_since_the_last_flush_lost(fs: &Filesystem) {
+                    super::super::$job(fs, Way::Replay(Unflushed::Random));
+                }
+            }
+        })+
+    };
+}
+use cut_between_requests;
 
 /// A shelf for the disks of a test.
 fn shelf(fs: &Filesystem) -> Option<Shelf> {

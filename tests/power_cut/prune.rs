@@ -1,25 +1,35 @@
-//! `pleach prune`: each snapshot is whole or gone, and those that stay are whole.
+//! `pleach prune` and `pleach remove`: each snapshot is whole or gone, and those that stay are whole.
 
 use super::trees::{self, Versions};
 use super::*;
 
 cut_on_filesystems!(of_four_snapshots);
+cut_between_requests!(of_two_by_their_names);
 
 /// The snapshots, oldest first. The last two stay.
 const NAMES: [&str; 4] = ["s1", "s2", "s3", "s4"];
 
 fn of_four_snapshots(fs: &Filesystem, way: Way) {
+    pruned(fs, way, &PRUNE);
+}
+
+fn of_two_by_their_names(fs: &Filesystem, way: Way) {
+    pruned(fs, way, &["remove", "s1", "s2"]);
+}
+
+/// The command and its arguments after the repository.
+const PRUNE: [&str; 2] = ["prune", "--keep-last=2"];
+
+fn pruned(fs: &Filesystem, way: Way, args: &'static [&'static str]) {
     let other = fs.elsewhere();
     let Some(shelf) = shelf(fs) else { return };
     let versions = Versions::make(&other.dir("versions"));
-    cut(
-        &shelf,
-        way,
-        &Prune { versions, source: shelf.mount_point().join("source"), repo: shelf.mount_point().join("repo") },
-    );
+    let (source, repo) = (shelf.mount_point().join("source"), shelf.mount_point().join("repo"));
+    cut(&shelf, way, &Prune { args, versions, source, repo });
 }
 
 struct Prune {
+    args: &'static [&'static str],
     versions: Versions,
     source: PathBuf,
     repo: PathBuf,
@@ -31,24 +41,16 @@ impl Prune {
         if number.is_multiple_of(2) { &self.versions.old } else { &self.versions.new }
     }
 
+    fn with(&self, args: &[&str]) -> Command {
+        let mut command = pleach_command(&args[..1]);
+        command.arg(&self.repo).args(&args[1..]);
+        command
+    }
+
     /// Checks every listed snapshot, and returns their names.
     fn check_listed(&self, faults: &mut Faults) -> Vec<String> {
-        let run = finish(pleach_command(["list", "--json"]).arg(&self.repo));
-        if run.status != 0 {
-            faults.push(format!("the snapshots cannot be listed: {}", run.stderr));
-            return Vec::new();
-        }
-        let listed: Vec<_> = run.lines::<json_lines::Snapshot>().into_iter().map(|snapshot| snapshot.name).collect();
-        for (number, name) in NAMES.iter().enumerate() {
-            if !listed.iter().any(|listed| listed == name) {
-                continue;
-            }
-            let before = faults.len();
-            trees::compare(self.version(number), &inside(&self.repo, name, &self.source), faults);
-            if faults.len() > before {
-                faults.push(format!("… in the snapshot {name}, which is listed"));
-            }
-        }
+        let number = |name: &str| NAMES.iter().position(|one| *one == name).expect("it is one of the four");
+        let listed = listed::check(&self.repo, &self.source, |name| self.version(number(name)), faults);
         if !listed.ends_with(&NAMES[2..].iter().map(ToString::to_string).collect::<Vec<_>>()) {
             faults.push(format!("snapshots that stay are missing: {listed:?}"));
         }
@@ -69,7 +71,12 @@ impl Job for Prune {
     }
 
     fn command(&self) -> Command {
-        pleach_command([OsStr::new("prune"), "--keep-last=2".as_ref(), self.repo.as_ref()])
+        self.with(self.args)
+    }
+
+    /// By number, because a snapshot that is gone cannot be removed by its name.
+    fn again(&self) -> Vec<Command> {
+        vec![self.with(&PRUNE)]
     }
 
     fn check_recovered(&self, cut: &Cut<'_>, faults: &mut Faults) {

@@ -28,32 +28,12 @@ struct Snapshot {
 }
 
 impl Snapshot {
-    fn inside(&self, name: &str) -> PathBuf {
-        inside(&self.repo, name, &self.source)
-    }
-
     /// Checks every listed snapshot, and returns their number.
     fn check_listed(&self, faults: &mut Faults) -> usize {
-        let run = finish(pleach_command(["list", "--json"]).arg(&self.repo));
-        if run.status != 0 {
-            faults.push(format!("the snapshots cannot be listed: {}", run.stderr));
-            return 0;
-        }
-        let mut names: Vec<_> = run.lines::<json_lines::Snapshot>().into_iter().map(|snapshot| snapshot.name).collect();
-        names.sort();
-        if names != published(&self.repo) {
-            faults.push(format!("listed are {names:?}, there are {:?}", published(&self.repo)));
-        }
+        let state = |name: &str| if name == "earlier" { &*self.versions.old } else { &*self.versions.new };
+        let names = listed::check(&self.repo, &self.source, state, faults);
         if !names.iter().any(|name| name == "earlier") {
             faults.push("the earlier snapshot is not listed".into());
-        }
-        for name in &names {
-            let original = if name == "earlier" { &self.versions.old } else { &self.versions.new };
-            let before = faults.len();
-            trees::compare(original, &self.inside(name), faults);
-            if faults.len() > before {
-                faults.push(format!("… in the snapshot {name}, which is listed"));
-            }
         }
         names.len()
     }
@@ -95,7 +75,7 @@ impl Job for Snapshot {
         if self.check_listed(faults) < 2 {
             faults.push("the snapshot is not listed".into());
         }
-        trees::compare(&self.versions.new, &self.inside("latest"), faults);
+        trees::compare(&self.versions.new, &inside(&self.repo, "latest", &self.source), faults);
         trees::find_leftovers(&self.repo, faults);
     }
 }
