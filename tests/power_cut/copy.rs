@@ -1,5 +1,6 @@
 //! `pleach copy` over an older version of the tree.
 
+use super::replaced::{self, Manner};
 use super::trees::{self, Versions};
 use super::*;
 
@@ -30,7 +31,7 @@ impl Job for Copy {
         if cut.is_done {
             return self.check_completed(faults);
         }
-        replaced::check(&self.versions, &self.copied, faults);
+        replaced::check(Manner::Whole, &self.versions, &self.copied, faults);
     }
 
     fn check_completed(&self, faults: &mut Faults) {

@@ -1,5 +1,6 @@
 //! `pleach offsite restore` over an older version of the tree.
 
+use super::replaced::{self, Manner};
 use super::trees::{self, Versions};
 use super::*;
 
@@ -54,7 +55,7 @@ impl Job for Restore {
         if cut.is_done {
             return self.check_completed(faults);
         }
-        replaced::check(&self.versions, &self.place, faults);
+        replaced::check(Manner::InPlace, &self.versions, &self.place, faults);
     }
 
     fn check_completed(&self, faults: &mut Faults) {

@@ -9,10 +9,10 @@ cut_between_requests!(of_two_snapshots);
 /// The snapshots.
 const NAMES: [&str; 2] = ["s1", "s2"];
 
-/// The files that are damaged in both. One is in no snapshot any more; another has a hard link.
+/// The files that are damaged in both, the one that is missing in both, and the further names of damaged ones.
 const DAMAGED: [&str; 4] = ["large", "medium-1", "small/001", "small/003"];
 const GONE: &str = "small/006";
-const LINKS: [&str; 2] = ["links/medium-1", "links/small-001"];
+const LINKS: [&str; 3] = ["links/medium-1", "links/small-001", "links/small-003"];
 
 fn of_two_snapshots(fs: &Filesystem, way: Way) {
     let other = fs.elsewhere();

@@ -5,9 +5,18 @@ use super::*;
 use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt as _;
 
-/// Checks such a tree. Every old file is still there, in its older or its newer version. A file with the size and time
-/// of the newer version has its content, because the next run relies on these.
-pub(super) fn check(versions: &Versions, there: &Path, faults: &mut Faults) {
+/// How a command replaces files.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Manner {
+    /// Each file as a whole: it is always the older or the newer version.
+    Whole,
+    /// In place: a file may be incomplete, and then looks so.
+    InPlace,
+}
+
+/// Checks such a tree. Every old file is still there, in its older or its newer version, if the command replaces whole
+/// files. A file with the size and time of the newer version has its content, because the next run relies on these.
+pub(super) fn check(manner: Manner, versions: &Versions, there: &Path, faults: &mut Faults) {
     let names = |dir: &Path| -> BTreeSet<PathBuf> {
         let files = tools::files(dir).into_iter();
         files.map(|file| file.strip_prefix(dir).expect("it is below").to_path_buf()).collect()
@@ -31,7 +40,7 @@ pub(super) fn check(versions: &Versions, there: &Path, faults: &mut Faults) {
         if is(&was) || is(&will_be) {
             continue;
         }
-        if was.is_some() {
+        if was.is_some() && manner == Manner::Whole {
             faults.push(format!("{}: neither the older nor the newer content, {}", name.display(), looks(&content)));
         } else if let Some(original) = will_be {
             let facts =

@@ -1,5 +1,6 @@
 //! `pleach restore` over an older version of the tree, with each setting that decides which files are replaced.
 
+use super::replaced::{self, Manner};
 use super::trees::{self, Versions};
 use super::*;
 
@@ -49,7 +50,7 @@ impl Job for Restore {
         if cut.is_done {
             return self.check_completed(faults);
         }
-        replaced::check(&self.versions, &self.place, faults);
+        replaced::check(Manner::Whole, &self.versions, &self.place, faults);
     }
 
     fn check_completed(&self, faults: &mut Faults) {
