@@ -3,8 +3,12 @@
 use super::*;
 use crate::harness::mounted::Mounted;
 
-pub(super) const SCENARIOS: [Scenario; 8] = [
+pub(super) const SCENARIOS: [Scenario; 9] = [
     ("cannot find a snapshot 'tuesday'", |scene| restore(scene, "tuesday --target /data/out")),
+    ("cannot find a snapshot 'before'", |scene| {
+        scene.pleach("snapshot -q --name monday --tag before /home/ann /backup")?.expect(0);
+        scene.pleach("restore /backup before --target /data/out")
+    }),
     ("cannot choose a snapshot for", ambiguous),
     ("cannot find /home/ann/letter", |scene| restore(scene, "latest /home/ann/letter --target /data/out")),
     ("cannot restore the path letter", |scene| restore(scene, "latest letter --target /data/out")),
