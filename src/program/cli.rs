@@ -163,6 +163,7 @@ pub(crate) enum Command {
     #[command(after_help = help::MORE, after_long_help = help::long(restore::EXAMPLES))]
     Restore(Restore),
     /// Remove the snapshots that no rule keeps
+    #[command(override_usage = "pleach prune [OPTIONS] --keep-... [REPO]")]
     #[command(after_help = help::MORE, after_long_help = help::long(prune::EXAMPLES))]
     Prune(Prune),
     /// Remove single snapshots
