@@ -316,7 +316,8 @@ on_filesystems! {
         tree::crowded(&source, 5000);
         let (reader, writer) = std::io::pipe().expect("a pipe can be made");
         drop(reader);
-        let mut dry_run = command([OsStr::new("snapshot"), "--dry-run".as_ref(), source.as_ref(), repo.as_ref()]);
+        let options = ["snapshot", "--dry-run", "-v"].map(OsStr::new);
+        let mut dry_run = command(options.into_iter().chain([source.as_ref(), repo.as_ref()]));
         let run = finish(dry_run.stdout(writer)).expect(0);
         assert!(!run.stderr.contains("cannot") && !run.stderr.contains("panic"), "{}", run.stderr);
         let (reader, writer) = std::io::pipe().expect("a pipe can be made");

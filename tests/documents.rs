@@ -17,13 +17,15 @@ const PLACEHOLDERS: [(&str, &str); 2] = [("N", "1"), ("SHELL", "bash")];
 const HIDDEN: &str = "__complete";
 
 /// The options of other programs in the documents.
-const OTHERS: [(&str, &[&str]); 9] = [
+const OTHERS: [(&str, &[&str]); 11] = [
     ("b2", &["--bucket"]),
+    ("btrfs", &["--simple"]),
     ("cargo", &["--features", "--release"]),
     ("cp", &["--reflink"]),
+    ("duperemove", &["--dedupe-options"]),
     ("lvcreate", &["--permission", "--setactivationskip", "--size"]),
     ("rest-server", &["--append-only"]),
-    ("restic", &["--prune", "--read-data"]),
+    ("restic", &["--prune", "--read-data", "--sparse"]),
     ("rsync", &["--inplace", "--link-dest", "--no-whole-file"]),
     ("tar", &["--one-file-system"]),
     ("unshare", &["--mount"]),

@@ -107,7 +107,9 @@ on_filesystems! {
         assert_eq!(words(lines[2]), ["0", "hole", "1.0", "MiB"]);
         assert_eq!(words(lines[3])[0], "1,048,576");
         assert_eq!(words(lines[4]), ["1,056,768", "hole", "2.0", "MiB"]);
-        assert_eq!(lines[5], "1 extent, 0 B shared");
+        assert_eq!(lines[5..], ["1 extent, 0 B shared"]);
+        let two = pleach([OsStr::new("fiemap"), file.as_ref(), file.as_ref(), "-q".as_ref()]).expect(0);
+        assert_eq!(two.stdout, format!("{}\n{}", run.stdout, run.stdout), "an empty line is between files");
         let ends: Vec<_> =
             lines[2..5].iter().map(|line| line.find(&words(line)[1]).map(|at| at + words(line)[1].len())).collect();
         assert!(ends.windows(2).all(|pair| pair[0] == pair[1]), "the numbers end in one column:\n{}", run.stdout);

@@ -21,6 +21,13 @@ fn formatted(page: &Path) -> String {
     run.stdout
 }
 
+/// The pages that a page refers to.
+fn see_also(text: &str) -> Vec<String> {
+    let section = text.lines().skip_while(|line| *line != "SEE ALSO").skip(1).take_while(|line| line.starts_with(' '));
+    let words = section.flat_map(|line| line.split([' ', ','])).filter_map(|word| word.strip_suffix("(1)"));
+    words.map(String::from).collect()
+}
+
 #[test]
 fn each_command_has_a_page_with_its_options_and_examples() {
     let dir = tempfile::tempdir().unwrap();
@@ -45,13 +52,19 @@ fn each_command_has_a_page_with_its_options_and_examples() {
         let help = pleach(words).expect(0).stdout;
         let missing: Vec<String> = long_options(&help).difference(&long_options(&text)).cloned().collect();
         assert!(missing.is_empty(), "{page} lacks {missing:?}");
-        let is_hidden = matches!(command, "send" | "receive" | "man");
-        assert!(
-            is_hidden || listed.contains(&format!("pleach-{command}(1)")) || command.contains("offsite-"),
-            "{page}"
-        );
+        assert!(listed.contains(&format!("pleach-{command}(1)")) || command.contains("offsite-"), "{page}");
+        assert!(!text.contains("--help prints more"), "{page}");
     }
     assert!(commands > 25, "{commands} pages");
+    let version = listed.lines().skip_while(|line| !line.contains("--version")).nth(1);
+    assert_eq!(version.map(str::trim), Some("Print the version"));
+    let prune = formatted(&pages.join("pleach-prune.1"));
+    assert!(prune.find("ARGUMENTS") < prune.find("OPTIONS") && prune.contains("pleach-remove(1)"), "{prune}");
+    let description = prune.lines().skip_while(|line| *line != "DESCRIPTION").nth(1).unwrap_or_default();
+    assert!(!description.contains("Remove the snapshots that no rule keeps"), "{prune}");
+    let related: BTreeSet<_> = names(&pages).iter().flat_map(|page| see_also(&formatted(&pages.join(page)))).collect();
+    let missing: Vec<_> = related.iter().filter(|page| !pages.join(format!("{page}.1")).exists()).collect();
+    assert!(missing.len() <= usize::from(!cfg!(feature = "offsite")), "there is no page {missing:?}");
 }
 
 #[test]

@@ -53,6 +53,38 @@ on_filesystems! {
         assert_eq!(published(&repo).len(), 1);
     }
 
+    [xfs] fn a_new_repository_is_announced_also_by_a_dry_run(fs: &Filesystem) {
+        let (source, repo, other) = (fs.dir("source"), fs.dir("repo"), fs.dir("other"));
+        tree::plain(&source);
+        write(other.join("photo"), b"precious");
+        let dry = |more: &str, repo: &Path| {
+            pleach([OsStr::new("snapshot"), "--dry-run".as_ref(), more.as_ref(), source.as_ref(), repo.as_ref()])
+        };
+        let planned = dry("--progress=never", &repo).expect(0);
+        assert_eq!(planned.stdout, "");
+        planned.saying("there is no repository in").saying("(-v lists them)");
+        assert!(dry("-v", &repo).expect(0).stdout.contains("+ /"));
+        assert_eq!(dry("-q", &repo).expect(0).stderr, "");
+        assert_eq!(names(&repo), [""; 0]);
+        dry("-q", &other).expect(1).saying("Directory not empty (the last path is the repository");
+        try_snapshot(&source, &repo).expect(0).saying("made a new repository in");
+        let second = try_snapshot(&source, &repo).expect(0);
+        assert!(!second.stderr.contains("repository"), "{}", second.stderr);
+        let new = fs.join("new");
+        let run = pleach([OsStr::new("snapshot"), "--json".as_ref(), source.as_ref(), new.as_ref()]);
+        assert_eq!(run.expect(0).lines_of_type("warning")[0]["code"], "repository-made");
+    }
+
+    [xfs] fn a_snapshot_is_no_repository(fs: &Filesystem) {
+        let (source, repo) = (fs.dir("source"), fs.join("repo"));
+        tree::plain(&source);
+        pleach(snapshot_named("monday", &source, &repo)).expect(0);
+        let listed = pleach([OsStr::new("list"), repo.join("monday").as_ref()]).expect(1);
+        listed.saying(&format!("(it is a snapshot; the repository is {})", repo.display()));
+        let listed = pleach([OsStr::new("list"), inside(&repo, "monday", &source).as_ref()]).expect(1);
+        listed.saying("it is inside a snapshot");
+    }
+
     [xfs] fn a_repository_of_an_unknown_format_is_refused(fs: &Filesystem) {
         let (source, repo) = (fs.dir("source"), fs.dir("repo"));
         tree::plain(&source);

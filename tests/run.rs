@@ -174,13 +174,33 @@ on_filesystems! {
         let profile = usual(fs, &more);
         let shown = run(&profile, &["--dry-run"]).expect(0);
         let shown = shown.saying("would run the hook 'before': touch /").saying("dry run");
-        assert!(shown.stdout.contains("+ /") && shown.stdout.contains("dry run of test: done"), "{}", shown.stdout);
+        let shown = shown.saying("there is no repository in ").saying("(-v lists them)");
+        assert!(!shown.stdout.contains("+ /") && shown.stdout.contains("dry run of test: done"), "{}", shown.stdout);
+        let listed = run(&profile, &["--dry-run", "-v"]).expect(0);
+        assert!(listed.stdout.contains("+ /") && !listed.stderr.contains("-v lists"), "{listed:?}");
         let lines = run(&profile, &["--dry-run", "--json"]).expect(0);
         let hooks = lines.lines_of_type("hook");
         assert_eq!(hooks.iter().map(|hook| hook["hook"].as_str().unwrap()).collect::<Vec<_>>(), ["before", "failed"]);
         assert!(lines.lines_of_type("change").len() > 2 && hooks[0]["dry_run"] == true);
         assert!(summaries(&lines).iter().all(|(_, summary)| summary["dry_run"] == true));
         assert!(!mark.exists() && !metrics.exists() && !fs.join("repo").exists());
+    }
+
+    [xfs] fn a_dry_run_names_hooks_that_cannot_run(fs: &Filesystem) {
+        let profile = usual(fs, "[hooks]\nbefore = ['true']\nfailed = ['no such program', 'x']\n");
+        let run = run(&profile, &["--dry-run"]).expect(0);
+        assert_eq!(run.stderr.matches("cannot run").count(), 1, "{}", run.stderr);
+        run.saying("the hook 'failed' cannot run: there is no program no such program");
+    }
+
+    [xfs] fn patterns_that_match_nothing_are_shown_only_if_asked_for(fs: &Filesystem) {
+        let profile = usual(fs, "");
+        let text = fs::read_to_string(&profile).unwrap();
+        fs::write(&profile, text.replacen("[snapshot]\n", "[snapshot]\nexclude = ['*.nothing']\n", 1)).unwrap();
+        assert!(!run(&profile, &[]).expect(0).stderr.contains("matched nothing"));
+        run(&profile, &["-v"]).expect(0).saying("matched nothing");
+        let warnings = run(&profile, &["--json"]).expect(0).lines_of_type("warning");
+        assert!(warnings.iter().any(|warning| warning["code"] == "unmatched-patterns"), "{warnings:?}");
     }
 
     [xfs] fn a_failed_step_does_not_stop_steps_that_do_not_need_it(fs: &Filesystem) {

@@ -14,8 +14,14 @@ pub enum Advice {
     AllowEmptySource,
     /// `snapshot`: run as root, or do not freeze the sources.
     DoNotFreeze,
-    /// Take a snapshot first, which creates the repository.
-    TakeSnapshot,
+    /// Check the path of the repository, and whether its disk is mounted.
+    FindRepository,
+    /// Name the repository before the snapshot.
+    RepositoryFirst,
+    /// Name an empty directory for a new repository.
+    EmptyDirectory,
+    /// `snapshot`: name the repository after the sources.
+    NameRepositoryLast,
     /// List the snapshots.
     ListSnapshots,
     /// `restore`: delete entries that the snapshot does not contain.

@@ -41,6 +41,12 @@ pub enum Event<'a> {
         /// Whether some match a source itself, which is never excluded.
         source: bool,
     },
+    /// A repository was made.
+    RepositoryMade(&'a Path),
+    /// `snapshot`, dry run: there is no repository yet.
+    RepositoryMissing(&'a Path),
+    /// `snapshot`, dry run: there is no earlier snapshot to compare with, so everything is new.
+    NothingEarlier,
     /// `snapshot`: the directory of the repository was found below a source and skipped.
     RepositorySkipped(&'a Path),
     /// A directory in the repository has no manifest, so it is no snapshot.
@@ -286,6 +292,7 @@ impl<'a> Event<'a> {
             Event::ParentMetadata(_)
                 | Event::LeftoversRemoved { .. }
                 | Event::EngineRefused { .. }
+                | Event::NothingEarlier
                 | Event::TreeFromSnapshot(_)
                 | Event::ChangesOnly { .. }
                 | Event::WholeWalk(
@@ -311,6 +318,9 @@ impl<'a> Event<'a> {
             Event::LeftoversRemoved { .. } => "leftovers-removed",
             Event::EngineRefused { .. } => "engine-refused",
             Event::UnmatchedPatterns { .. } => "unmatched-patterns",
+            Event::RepositoryMade(_) => "repository-made",
+            Event::RepositoryMissing(_) => "repository-missing",
+            Event::NothingEarlier => "nothing-earlier",
             Event::RepositorySkipped(_) => "repository-skipped",
             Event::NoLocks => "no-locks",
             Event::NoReflinks { .. } => "no-reflinks",
@@ -369,7 +379,8 @@ impl<'a> Event<'a> {
             | Event::CacheFailed(error)
             | Event::NotFreed(error)
             | Event::SharersUnknown(error) => error.path(),
-            Event::RepositorySkipped(path) | Event::NotFrozen(path) | Event::RepositoryKept(path) => Some(path),
+            Event::RepositoryMade(path) | Event::RepositoryMissing(path) | Event::RepositorySkipped(path) => Some(path),
+            Event::NotFrozen(path) | Event::RepositoryKept(path) => Some(path),
             Event::LeftoversRemoved { path, .. }
             | Event::Stray { path, .. }
             | Event::OtherTree { path, .. }

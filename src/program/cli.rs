@@ -163,6 +163,7 @@ pub(crate) enum Command {
     #[command(after_help = help::MORE, after_long_help = help::long(restore::EXAMPLES))]
     Restore(Restore),
     /// Remove the snapshots that no rule keeps
+    #[command(override_usage = "pleach prune [OPTIONS] --keep-... [REPO]")]
     #[command(after_help = help::MORE, after_long_help = help::long(prune::EXAMPLES))]
     Prune(Prune),
     /// Remove single snapshots
@@ -285,20 +286,16 @@ fn settle(args: &[OsString]) -> Result<Cli, clap::Error> {
             snapshot.settle(environment).map_err(|message| usage("snapshot", MISSING, &message))?;
         }
         Command::Adopt(adopt) => {
-            let settled = adopt.settle(environment);
-            settled.map_err(|message| usage("adopt", MISSING, &message))?;
+            adopt.settle(environment).map_err(|message| usage("adopt", MISSING, &message))?;
         }
         Command::Replicate(replicate) => {
-            let settled = replicate.settle(environment);
-            settled.map_err(|message| usage("replicate", MISSING, &message))?;
+            replicate.settle(environment).map_err(|message| usage("replicate", MISSING, &message))?;
         }
         Command::Send(send) => {
-            let settled = send.settle(environment);
-            settled.map_err(|message| usage("send", MISSING, &message))?;
+            send.settle(environment).map_err(|message| usage("send", MISSING, &message))?;
         }
         Command::Receive(receive) => {
-            let settled = receive.settle(environment);
-            settled.map_err(|message| usage("receive", MISSING, &message))?;
+            receive.settle(environment).map_err(|message| usage("receive", MISSING, &message))?;
         }
         #[cfg(feature = "offsite")]
         Command::Offsite(offsite) => {
@@ -330,8 +327,7 @@ fn settle(args: &[OsString]) -> Result<Cli, clap::Error> {
             find.settle(environment).map_err(|message| usage("find", MISSING, &message))?;
         }
         Command::Remove(remove) => {
-            let settled = remove.settle(environment);
-            settled.map_err(|message| usage("remove", MISSING, &message))?;
+            remove.settle(environment).map_err(|message| usage("remove", MISSING, &message))?;
         }
         Command::Tag(tag) => {
             let settled = tag.settle(environment);

@@ -144,7 +144,7 @@ pub fn adopt(
     backups.sort_by_key(|backup| (backup.created, backup.tree()));
     if !options.dry_run {
         // A killed run may have left one that is not complete.
-        Repository::open_or_create(repo)?;
+        Repository::open_or_make(repo, monitor)?;
     }
     let result = one_by_one(backups, repo, options, &mut stats, monitor);
     stats.seconds = begun.elapsed().as_secs_f64();

@@ -12,7 +12,7 @@ use std::path::{Component, Path};
 pub(super) fn normal(verb: &str, path: &Path) -> Result<Vec<u8>> {
     let wrong = |rule: &str| Error::usage(format!("{verb} the path {}: {rule}", text::path(path)));
     if !path.is_absolute() {
-        return Err(wrong("it is not absolute"));
+        return Err(wrong("it is not absolute").hint("write it as in the sources, as in /home/ann"));
     }
     let mut out = Vec::new();
     for component in path.components() {

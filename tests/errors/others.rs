@@ -10,10 +10,11 @@ pub(super) const DEDUPE: [Scenario; 2] = [
     ("cannot share the data of", of_another_user),
 ];
 
-pub(super) const PROFILES: [Scenario; 5] = [
+pub(super) const PROFILES: [Scenario; 6] = [
     ("cannot find the profile", no_profile),
     ("cannot run the profile as root", a_profile_that_others_can_write),
     ("cannot run the hook", a_hook_that_fails),
+    ("cannot run nosuchprogram", a_hook_without_a_program),
     ("cannot connect to", no_host),
     ("interrupted", interrupted),
 ];
@@ -54,6 +55,11 @@ fn a_profile_that_others_can_write(scene: &Scene) -> Option<Run> {
 
 fn a_hook_that_fails(scene: &Scene) -> Option<Run> {
     profile(scene, "before = [\"false\"]", 0o600);
+    scene.pleach("run /data/p.toml")
+}
+
+fn a_hook_without_a_program(scene: &Scene) -> Option<Run> {
+    profile(scene, "before = [\"nosuchprogram\"]", 0o600);
     scene.pleach("run /data/p.toml")
 }
 

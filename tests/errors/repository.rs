@@ -5,10 +5,11 @@ use crate::harness::mounted::Mounted;
 use rustix::fs::{FlockOperation, flock};
 use std::fs::File;
 
-pub(super) const SCENARIOS: [Scenario; 8] = [
+pub(super) const SCENARIOS: [Scenario; 9] = [
     ("cannot make a repository of", other_things),
     ("cannot find a pleach repository in", |scene| scene.pleach("list /home/ann")),
     ("cannot find a repository at", |scene| scene.pleach("list /backup")),
+    ("cannot find a repository at latest", |scene| scene.pleach("restore latest /backup --target /data/out")),
     ("cannot open the repository", of_another_user),
     ("cannot lock the repository", locked),
     ("cannot open /backup/.pleach/lock", read_only),

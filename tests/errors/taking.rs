@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-pub(super) const SCENARIOS: [Scenario; 9] = [
+pub(super) const SCENARIOS: [Scenario; 10] = [
     ("cannot find the source", |scene| scene.pleach("snapshot /home/ann /data/nosuch /backup")),
     ("cannot take a snapshot of a source without files", of_an_unmounted_disk),
     ("cannot open /home/ann/b", without_permission),
@@ -19,6 +19,7 @@ pub(super) const SCENARIOS: [Scenario; 9] = [
     ("cannot write to the snapshot", to_a_disk_that_becomes_full),
     ("0.0 % of the data is shared", without_sharing),
     ("cannot freeze a source on XFS", |scene| scene.pleach("snapshot --freeze /home/ann /backup")),
+    ("this pattern matched nothing", |scene| scene.pleach("snapshot --exclude *.iso /home/ann /backup")),
 ];
 
 fn of_an_unmounted_disk(scene: &Scene) -> Option<Run> {

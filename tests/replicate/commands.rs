@@ -122,7 +122,9 @@ on_filesystems! {
         let (repo, other) = (repository(fs), fs.elsewhere());
         let run = with(&["--json"], &[&repo, &fs.join("to")]).expect(0).saying("if that disk breaks");
         let warnings = run.lines_of_type("warning");
-        assert_eq!(warnings.iter().map(|warning| &warning["code"]).collect::<Vec<_>>(), ["same-filesystem"]);
+        let codes: Vec<_> = warnings.iter().map(|warning| &warning["code"]).collect();
+        assert_eq!(codes, ["repository-made", "same-filesystem"]);
+        with(&["-q"], &[&repo, &other.join("to")]).expect(0);
         let run = with(&["--json"], &[&repo, &other.join("to")]).expect(0);
         assert_eq!(run.lines_of_type("warning"), [Value::Null; 0]);
     }

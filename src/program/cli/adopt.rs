@@ -26,7 +26,9 @@ pub(crate) struct Adopt {
     /// Without a repository, $PLEACH_REPO.
     #[arg(value_name = "DIR... REPO", required = true, num_args = 1.., value_hint = clap::ValueHint::DirPath)]
     paths: Vec<PathBuf>,
-    /// Who made the backups [default: auto]
+    /// auto, rsync, rsnapshot, timeshift, backintime
+    ///
+    /// The program that made the backups. The default is auto.
     ///
     /// auto: recognised by the names in DIR. rsync: DIR is one backup. rsnapshot: DIR is the snapshot_root. timeshift:
     /// DIR has the directory 'snapshots'. backintime: DIR has directories such as 20261120-020000-123.
@@ -41,9 +43,10 @@ pub(crate) struct Adopt {
     /// Adopt this part of each backup
     #[arg(long, value_name = "PATH")]
     pub(crate) subdir: Option<PathBuf>,
-    /// The path that it is a copy of
+    /// Record this path as the source
     ///
-    /// An absolute path. By default / and PATH for Timeshift and Back In Time, otherwise DIR and PATH.
+    /// An absolute path: that of the files that were backed up. By default / and PATH for Timeshift and Back In Time,
+    /// otherwise DIR and PATH.
     #[arg(long, value_name = "PATH")]
     pub(crate) source: Option<PathBuf>,
     /// The time of a single backup
@@ -53,6 +56,8 @@ pub(crate) struct Adopt {
     #[arg(long, value_name = "WHEN", value_parser = moment)]
     pub(crate) time: Option<i64>,
     /// Add a tag; repeatable
+    ///
+    /// One tag each time: a comma is not allowed in it.
     #[arg(long = "tag", value_name = "TAG", value_parser = tag)]
     pub(crate) tags: Vec<String>,
     /// Turn hard links between backups into clones

@@ -40,7 +40,8 @@ Examples:
   pleach completions bash > /etc/bash_completion.d/pleach
   pleach man /usr/local/share/man/man1      install the man pages
 
-'pleach COMMAND --help' shows the options and more examples of a command.";
+'pleach COMMAND --help' shows the options and more examples of a command. Further commands: send and
+receive, for a snapshot as a stream, and man, for the man pages.";
 
 /// How wide an example may be. A man page indents it further.
 const WIDTH: usize = 75;
@@ -52,7 +53,7 @@ pub(super) const MORE: &str = "--help shows examples and more.";
 
 /// The end of the short help of pleach.
 pub(super) const ABOUT_COMMANDS: &str = "\
-'pleach --help' shows examples, 'pleach COMMAND -h' the options of a command.";
+More commands: send, receive, man. COMMAND -h shows options, --help examples.";
 
 /// `pleach help COMMAND` is `pleach COMMAND --help`.
 pub(super) fn with_flag(mut args: Vec<OsString>) -> Vec<OsString> {

@@ -21,13 +21,14 @@ The store is a repository in restic's format: encrypted, deduplicated, and reada
 without pleach. Only what changed since the last snapshot in the store is read and sent.
 
 URL, as restic writes it:
-  PATH or local:PATH                   a directory
-  sftp:[USER@]HOST:PATH                a host that ssh reaches, with your configuration and keys
-  sftp://[USER@]HOST[:PORT]/PATH       the same
-  rest:http[s]://HOST[:PORT]/PATH      a REST server of restic, or 'rclone serve restic'
-  s3:http[s]://HOST[:PORT]/BUCKET/PATH S3, and whatever understands it; also s3:HOST/BUCKET/PATH
-  b2:BUCKET:PATH                       Backblaze B2
-  azure:CONTAINER:/PATH                Azure Blob Storage
+  PATH or local:PATH                    a directory
+  sftp:[USER@]HOST:PATH                 a host that ssh reaches, with your configuration and keys
+  sftp://[USER@]HOST[:PORT]/PATH        the same
+  rest:http[s]://HOST[:PORT]/PATH       a REST server of restic, or 'rclone serve restic'
+  s3:http[s]://HOST[:PORT]/BUCKET/PATH  S3, and stores with its protocol
+  s3:HOST/BUCKET/PATH                   the same
+  b2:BUCKET:PATH                        Backblaze B2
+  azure:CONTAINER:/PATH                 Azure Blob Storage
 
 Environment, or lines NAME=VALUE of the credentials file:
   RESTIC_PASSWORD, RESTIC_PASSWORD_FILE            the password, unless --password-file is given

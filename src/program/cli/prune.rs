@@ -86,9 +86,9 @@ pub(crate) struct KeepRules {
     /// Keep those with this tag; repeatable
     #[arg(long = "keep-tag", value_name = "TAG", value_parser = values::tag)]
     pub(crate) keep_tags: Vec<String>,
-    /// Keep those that are at most this much older
+    /// Keep those at most this much older than the newest
     ///
-    /// Than the newest snapshot of their sources.
+    /// The newest snapshot of the same sources.
     #[arg(long, value_name = "DURATION", value_parser = values::duration)]
     pub(crate) keep_within: Option<Duration>,
 }

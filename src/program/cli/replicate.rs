@@ -91,15 +91,15 @@ pub(crate) struct Receive {
     /// For one that gets snapshots with --restrict.
     #[arg(long, conflicts_with_all = ["stdio", "restrict", "append_only"])]
     pub(crate) init: bool,
-    /// Answer on standard output, for 'pleach replicate'
+    /// Speak the protocol of 'pleach replicate'
     #[arg(long)]
     pub(crate) stdio: bool,
-    /// Only this repository, which must exist
+    /// Accept nothing else from this ssh key
     ///
-    /// As the command of an ssh key, it refuses whatever else is asked for.
+    /// As the command of an ssh key: the repository must exist, and whatever else is asked for is refused.
     #[arg(long)]
     pub(crate) restrict: bool,
-    /// Only add snapshots that are not newer than now
+    /// Refuse snapshots dated in the future
     #[arg(long)]
     pub(crate) append_only: bool,
 }

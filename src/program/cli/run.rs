@@ -18,6 +18,9 @@ Hooks run in this order: before; after, if all steps were done; failed, if the e
 finally, in any case. They get PLEACH_HOOK, PLEACH_PROFILE, PLEACH_PROFILE_FILE, PLEACH_REPOSITORY,
 PLEACH_STATUS, PLEACH_SNAPSHOT and PLEACH_ERROR, and all but before can read a report from stdin.
 
+Metrics: with the section [metrics], the results of the run are written to a file, for Prometheus'
+node exporter. A failure of the hooks failed or finally is added to it.
+
 The exit status is the worst of all steps; the order is 130, 1, 2, 4, 11, 3, 0.";
 
 pub(super) const INIT_EXAMPLES: &str = "\

@@ -49,6 +49,8 @@ pub(crate) struct Snapshot {
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
     /// Add a tag; repeatable
+    ///
+    /// One tag each time: a comma is not allowed in it.
     #[arg(long = "tag", value_name = "TAG")]
     pub(crate) tags: Vec<String>,
     /// Hash new files, or none [default: new]
@@ -56,9 +58,9 @@ pub(crate) struct Snapshot {
     /// new: new and changed files. none: no file; then cloned files are not read.
     #[arg(long, value_name = "WHICH", default_value = "new", hide_default_value = true, hide_possible_values = true)]
     pub(crate) hash: Hash,
-    /// Clone or hardlink unchanged files
+    /// Clone or hardlink unchanged files [default: clone]
     ///
-    /// clone (the default): separate files that share the data. hardlink: hard links to the files of the last
+    /// clone: separate files that share the data. hardlink: hard links to the files of the last
     /// snapshot, which works without reflinks as well.
     #[arg(long, value_name = "HOW", default_value = "clone", hide_default_value = true, hide_possible_values = true)]
     pub(crate) unchanged: Unchanged,
@@ -113,7 +115,7 @@ pub(crate) struct Excludes {
     /// That is: of directories with a valid CACHEDIR.TAG. The tag itself is kept.
     #[arg(long = "exclude-caches")]
     pub(crate) caches: bool,
-    /// Exclude directories that contain NAME
+    /// Exclude the content of directories that contain NAME
     ///
     /// The directory itself and NAME are kept.
     #[arg(

@@ -57,18 +57,18 @@ pub(crate) fn run(args: &cli::Copy, globals: &Globals, output: &Output) -> Resul
 }
 
 /// The command that continues a copy which ended early. If the destination was a new name for a directory, it exists
-/// now, and the same arguments would copy into it.
-fn how_to_continue(sources: &[PathBuf], destination: &Path, options: &Options, was_there: bool) -> String {
+/// now, and the same arguments would copy into it. `None`: the same command continues.
+fn how_to_continue(sources: &[PathBuf], destination: &Path, options: &Options, was_there: bool) -> Option<String> {
     let is_directory = matches!(sources, [source] if source.is_dir());
     let is_new_name = options.into == Placement::AsItStands && is_directory && !was_there && destination.is_dir();
     if !is_new_name {
-        return "run the same command again to continue".into();
+        return None;
     }
     let mut args: Vec<OsString> = env::args_os().collect();
     let command = args.iter().skip(1).position(|arg| arg == "copy").map_or(1, |at| at + 2);
     args.insert(command.min(args.len()), "-T".into());
     let words: Vec<_> = args.iter().map(|arg| quoted(arg)).collect();
-    format!("to continue, run: {} ", words.join(" "))
+    Some(words.join(" "))
 }
 
 /// Quotes a word for a shell; unprintable characters are escaped as in bash.

@@ -36,12 +36,24 @@ fn with_subcommands(command: &Command, all: &mut Vec<Command>) {
     command.get_subcommands().for_each(|below| with_subcommands(below, all));
 }
 
+/// The command as its page shows it: with all subcommands, and with texts that suit a page.
+fn described(mut command: Command) -> Command {
+    if command.get_subcommand_help_heading().is_some() {
+        command = command.subcommand_help_heading("VERBS");
+    }
+    command.mut_subcommands(|below| below.hide(false)).mut_args(|arg| match arg.get_id().as_str() {
+        "help" => arg.help("Print the help: -h in short, --help with examples"),
+        "version" => arg.hide_short_help(false),
+        _ => arg,
+    })
+}
+
 fn page_name(command: &Command) -> String {
     command.get_display_name().unwrap_or_else(|| command.get_name()).to_string()
 }
 
 fn page(command: &Command) -> io::Result<Vec<u8>> {
-    let mut command = command.clone();
+    let mut command = described(command.clone());
     let usage = command.render_usage().to_string();
     let usage = usage.trim_start_matches("Usage: ").to_string();
     let notes = command.get_after_long_help().map(ToString::to_string).unwrap_or_default();
@@ -54,23 +66,74 @@ fn page(command: &Command) -> io::Result<Vec<u8>> {
     let mut page = format!(".TH {title} {SECTION} \"\" \"pleach {version}\" \"pleach manual\"\n").into_bytes();
     man.render_name_section(&mut page)?;
     man.render_synopsis_section(&mut page)?;
-    man.render_description_section(&mut page)?;
     let mut roff = Roff::new();
+    if command.get_long_about().is_none() && !described.is_empty() {
+        // The section NAME has the short description already.
+        roff.control("SH", ["DESCRIPTION"]);
+    } else {
+        man.render_description_section(&mut page)?;
+    }
     described.iter().for_each(|block| block.render(&mut roff));
     roff.to_writer(&mut page)?;
-    man.render_options_section(&mut page)?;
+    // Arguments come before options, as in the synopsis.
+    let mut arguments = Vec::new();
+    Man::new(command.clone().mut_args(|arg| if arg.is_positional() { arg } else { arg.hide(true) }))
+        .render_options_section(&mut arguments)?;
+    page.extend(String::from_utf8_lossy(&arguments).replace(".SH OPTIONS", ".SH ARGUMENTS").into_bytes());
+    Man::new(command.clone().mut_args(|arg| if arg.is_positional() { arg.hide(true) } else { arg }))
+        .render_options_section(&mut page)?;
     if command.has_subcommands() {
         man.render_subcommands_section(&mut page)?;
     }
     let mut roff = Roff::new();
     sections.iter().for_each(|block| block.render(&mut roff));
-    if let Some((above, _)) = page_name(&command).rsplit_once('-') {
+    let name = page_name(&command);
+    let mut others: Vec<String> = name.rsplit_once('-').map(|(above, _)| above.to_string()).into_iter().collect();
+    let related = RELATED.iter().find(|(of, _)| name.strip_prefix("pleach-") == Some(of));
+    others.extend(related.iter().flat_map(|(_, names)| names.iter()).map(|name| format!("pleach-{name}")));
+    if !others.is_empty() {
         roff.control("SH", ["SEE ALSO"]);
-        roff.text([bold(above), roman(format!("({SECTION})"))]);
+        let mut words = Vec::new();
+        for (number, other) in others.iter().enumerate() {
+            let end = if number + 1 < others.len() { ", " } else { "" };
+            words.extend([bold(other), roman(format!("({SECTION}){end}"))]);
+        }
+        roff.text(words);
     }
     roff.to_writer(&mut page)?;
     Ok(page)
 }
+
+/// The pages that a page of a command refers to.
+const RELATED: [(&str, &[&str]); 27] = [
+    ("snapshot", &["list", "restore", "prune", "run"]),
+    ("list", &["snapshot", "log", "find", "du", "report"]),
+    ("diff", &["log", "cat"]),
+    ("log", &["find", "diff", "cat", "restore"]),
+    ("cat", &["log", "find", "restore"]),
+    ("find", &["log", "restore"]),
+    ("restore", &["find", "log", "cat", "verify"]),
+    ("prune", &["remove", "tag", "pin", "du"]),
+    ("remove", &["prune", "pin", "du"]),
+    ("tag", &["pin", "list", "prune"]),
+    ("pin", &["unpin", "tag", "prune", "remove"]),
+    ("unpin", &["pin", "tag", "remove"]),
+    ("verify", &["restore", "replicate", "report"]),
+    ("replicate", &["send", "receive", "verify", "offsite"]),
+    ("send", &["receive", "replicate"]),
+    ("receive", &["send", "replicate"]),
+    ("offsite", &["replicate", "restore", "prune"]),
+    ("report", &["list", "du", "verify"]),
+    ("adopt", &["snapshot", "list", "dedupe"]),
+    ("run", &["init-profile", "snapshot", "verify", "prune", "replicate", "dedupe"]),
+    ("init-profile", &["run"]),
+    ("copy", &["put", "dedupe", "snapshot"]),
+    ("put", &["copy"]),
+    ("dedupe", &["copy", "fiemap", "du"]),
+    ("fiemap", &["du", "dedupe", "probe"]),
+    ("probe", &["fiemap", "copy"]),
+    ("du", &["fiemap", "list", "prune"]),
+];
 
 /// The headings that become sections of a page. A line with a colon elsewhere introduces a table.
 const HEADINGS: [&str; 3] = ["Examples:", "Exit status:", "Environment:"];

@@ -35,7 +35,7 @@ mod verify;
 mod views;
 pub(crate) mod words;
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Advice, Error, ErrorKind, Result};
 use crate::program::cli::{self, Cli, Command, Globals};
 use crate::program::exit_status::ExitStatus;
 use crate::program::output::{Output, Settings, When};
@@ -78,7 +78,21 @@ pub(crate) fn run(cli: Cli, cancel: Arc<AtomicBool>) -> ExitStatus {
         Command::Completions(args) => completions::run(args, &output),
         Command::Man(args) => man::run(args, &output),
     };
-    conclude(result.map_err(|error| after_interruption(error, &cli.command)), &output)
+    let advised = |error| repository_first(after_interruption(error, &cli.command), &cli.command);
+    conclude(result.map_err(advised), &output)
+}
+
+/// Corrects the advice if the first word is a snapshot and the second the repository.
+fn repository_first(error: Error, command: &Command) -> Error {
+    let (repo, id) = match command {
+        Command::Restore(args) => {
+            let (repo, id, _) = args.repo_id_and_paths();
+            (repo, id)
+        }
+        _ => return error,
+    };
+    let is_swapped = error.code() == "no-repository" && !cli::is_path(&repo) && cli::is_path(&id);
+    if is_swapped { error.advise(Advice::RepositoryFirst) } else { error }
 }
 
 /// Adds the state of the disk to an interruption, if the command left nothing half done.

@@ -1,7 +1,7 @@
 //! `pleach snapshot SOURCE... REPO`.
 
 use super::outcome::{Ended, status};
-use crate::error::Result;
+use crate::error::{Advice, Result};
 use crate::program::cli::{self, Globals};
 use crate::program::exit_status::ExitStatus;
 use crate::program::output::{Output, progress, snapshot};
@@ -10,7 +10,8 @@ use crate::tree::estimate::Scope;
 use std::path::{Path, PathBuf};
 
 /// The state of the disk after an interruption, in words.
-pub(super) const INTERRUPTED: &str = "the sources and earlier snapshots are unchanged";
+pub(super) const INTERRUPTED: &str =
+    "the sources and earlier snapshots are unchanged; the same command reuses what was finished";
 
 pub(crate) fn run(args: &cli::Snapshot, globals: &Globals, output: &Output) -> Result<Ended> {
     let options = Options {
@@ -34,7 +35,11 @@ pub(crate) fn run(args: &cli::Snapshot, globals: &Globals, output: &Output) -> R
         dry_run: args.dry_run,
     };
     let (sources, repo) = args.sources_and_repo();
-    let (_, status) = take(sources, repo, &options, args.require_sharing, output)?;
+    let taken = take(sources, repo, &options, args.require_sharing, output);
+    let (_, status) = taken.map_err(|error| match error.advice() {
+        Some(Advice::EmptyDirectory) => error.advise(Advice::NameRepositoryLast),
+        _ => error,
+    })?;
     Ok(Ended::Worked(status))
 }
 

@@ -53,21 +53,33 @@ pub(crate) fn has_failed(stats: &Stats) -> bool {
     stats.errors > 0 && stats.entries() == 0
 }
 
-/// Shows why a copy ended early and how much it had copied by then; `how_to_continue` is the command to continue.
+/// Shows why a copy ended early and how much it had copied by then; `how_to_continue` is the command to
+/// continue, unless it is the same.
 pub(crate) fn show_stopped(
     output: &Output,
     stopped: Stopped,
     options: &Options,
-    how_to_continue: impl FnOnce() -> String,
+    how_to_continue: impl FnOnce() -> Option<String>,
 ) -> Error {
     let Stopped { error, stats } = stopped;
     let Some(stats) = stats else { return error };
+    let mut command = None;
     let error = match state(&error, &stats, options) {
         None => error,
         Some(State { text, may_continue: false }) => error.hint_also(&text),
-        Some(State { text, may_continue: true }) => error.hint_also(&text).hint_also(&how_to_continue()),
+        Some(State { text, may_continue: true }) => {
+            command = how_to_continue();
+            let how = match &command {
+                Some(_) => "the command below continues",
+                None => "run the same command again to continue",
+            };
+            error.hint_also(&text).hint_also(how)
+        }
     };
     output.error(&error);
+    if let Some(command) = command {
+        output.command(&command);
+    }
     if output.is_json() {
         output.json(&object(&stats, false));
     }

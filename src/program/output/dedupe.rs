@@ -5,6 +5,7 @@ use super::bound;
 use super::json::PathField;
 use super::reasons;
 use super::summary;
+use crate::dedupe::skip::Skip;
 use crate::dedupe::{Options, Ranges, Stats};
 use crate::error::Error;
 use crate::util::text::{self, count, counted, size};
@@ -165,8 +166,12 @@ fn rows(stats: &Stats) -> Vec<(&'static str, String)> {
         rows.push(("before", format!("{} shared already", size(stats.already_shared_bytes))));
     }
     rows.push(("read", summary::size_or_nothing(stats.read_bytes)));
+    if let Some(differing) = stats.skipped.get(&Skip::Differs) {
+        rows.push(("differ", format!("{}, compared and found not to be equal", counted(*differing, "file"))));
+    }
+    let others = stats.skipped.iter().filter(|(reason, _)| **reason != Skip::Differs);
     let skipped: Vec<_> =
-        stats.skipped.iter().map(|(reason, files)| format!("{} {}", count(*files), reasons::skip(*reason))).collect();
+        others.map(|(reason, files)| format!("{} {}", count(*files), reasons::skip(*reason))).collect();
     if !skipped.is_empty() {
         rows.push(("skipped", skipped.join(", ")));
     }
@@ -177,7 +182,6 @@ fn rows(stats: &Stats) -> Vec<(&'static str, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dedupe::skip::Skip;
     use crate::extents::bound::Bound;
 
     fn stats() -> Stats {
@@ -187,7 +191,7 @@ mod tests {
             duplicate_files: 2,
             duplicate_bytes: 3 << 20,
             freed_bytes: 3 << 20,
-            skipped: BTreeMap::from([(Skip::Immutable, 1)]),
+            skipped: BTreeMap::from([(Skip::Immutable, 1), (Skip::Differs, 1)]),
             errors: 1,
             seconds: 0.5,
             ..Stats::default()
@@ -204,6 +208,7 @@ mod tests {
                 "equal 2 files, 3.0 MiB",
                 "freed 3.0 MiB",
                 "read nothing",
+                "differ 1 file, compared and found not to be equal",
                 "skipped 1 immutable",
                 "errors 1 problem, named above",
                 "time 0.50 s"
@@ -231,7 +236,7 @@ mod tests {
             .collect::<Vec<_>>();
         documented.sort_unstable();
         assert_eq!(json.as_object().unwrap().keys().map(String::as_str).collect::<Vec<_>>(), documented);
-        assert_eq!(json["skipped"], serde_json::json!({"immutable": 1}));
+        assert_eq!(json["skipped"], serde_json::json!({"immutable": 1, "differs": 1}));
     }
 
     #[test]

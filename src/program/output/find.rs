@@ -56,7 +56,7 @@ impl<'a> Listing<'a> {
         let last = if last == first { "" } else { last };
         let shown = if is_directory { text::path(&path.join("")) } else { text::path(path) };
         let name = |text: &str| Cell::name(text, Style::Plain);
-        table.row(vec![name(first), name(last), count(snapshots).into(), shown.into()]);
+        table.row(vec![name(first), name(last), count(snapshots).into(), Cell::path(&shown, Style::Plain)]);
     }
 
     /// Ends the listing.

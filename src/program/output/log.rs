@@ -76,7 +76,8 @@ pub(crate) fn show(output: &Output, stats: &Stats) {
             time += &format!("  -> {}", text::path(target));
         }
         let name = |text: &str| Cell::name(text, style);
-        table.row(vec![name(&version.first), name(last), cell(&count(version.snapshots)), cell(&what), cell(&time)]);
+        let time = Cell::path(&time, style);
+        table.row(vec![name(&version.first), name(last), cell(&count(version.snapshots)), cell(&what), time]);
     }
     table.finish();
     if !output.is_quiet() {

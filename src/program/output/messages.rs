@@ -20,7 +20,10 @@ fn advice(advice: Advice) -> &'static str {
         Advice::AllowEmptyInput => "use --allow-empty to replace it",
         Advice::AllowEmptySource => "use --allow-empty to take it anyway",
         Advice::DoNotFreeze => "run as root, or without --freeze",
-        Advice::TakeSnapshot => "`pleach snapshot` creates it",
+        Advice::FindRepository => "is the path right, and is its disk mounted?",
+        Advice::RepositoryFirst => "the repository comes first, then the snapshot",
+        Advice::EmptyDirectory => "name a missing or an empty directory, or a repository",
+        Advice::NameRepositoryLast => "the last path is the repository: was it forgotten? Name it after the sources",
         Advice::ListSnapshots => "`pleach list` shows all",
         Advice::DeleteOthers => "--delete would remove it",
         Advice::VerifyExisting => "--verify would replace it",
@@ -39,7 +42,11 @@ pub(crate) fn event(event: &Event<'_>) -> String {
         Event::Accepted(accepted) | Event::CacheFailed(accepted) => error(accepted),
         Event::ParentMetadata(failure) => error(failure),
         Event::LeftoversRemoved { count, path } => {
-            format!("removed {} that a killed run left near {}", counted(count, "unfinished file"), text::path(path))
+            format!(
+                "removed {} that an interrupted run left near {}",
+                counted(count, "unfinished file"),
+                text::path(path)
+            )
         }
         Event::EngineRefused { engine, why, next: Some(next) } => {
             format!("{engine} cannot copy here: {}; using {next} instead", reasons::engine_refusal(why))
@@ -48,6 +55,9 @@ pub(crate) fn event(event: &Event<'_>) -> String {
             format!("{engine} cannot copy here: {}; copying files one at a time", reasons::engine_refusal(why))
         }
         Event::UnmatchedPatterns { patterns, more, relative, source } => unmatched(patterns, more, relative, source),
+        Event::RepositoryMade(path) => format!("made a new repository in {}", text::path(path)),
+        Event::RepositoryMissing(path) => format!("there is no repository in {}: a run makes one", text::path(path)),
+        Event::NothingEarlier => "there is no earlier snapshot of these sources: everything is new".into(),
         Event::RepositorySkipped(path) => format!("skipped the repository itself: {}", text::path(path)),
         Event::NoLocks => {
             "the repository's filesystem has no locks: make sure that only one run uses it at a time".into()
@@ -91,7 +101,7 @@ pub(crate) fn event(event: &Event<'_>) -> String {
             )
         }
         Event::FrozenNotDeleted(failure) => format!("{}; the next run tries again", error(failure)),
-        Event::FrozenDeleted(name) => format!("deleted the frozen snapshot {} of a killed run", shown(name)),
+        Event::FrozenDeleted(name) => format!("deleted the frozen snapshot {} of an interrupted run", shown(name)),
         Event::OlderSnapshot { newest, used, paths } => {
             format!("the newest snapshot, {newest}, lacks {}: using {used}, the newest that has it", missing(paths))
         }

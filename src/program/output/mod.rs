@@ -73,6 +73,8 @@ pub(crate) struct Output {
     problems: Problems,
     /// Stdout accepts no more output.
     is_broken: AtomicBool,
+    /// A result has been written.
+    has_results: AtomicBool,
     /// A result could not be written, so further results are useless. An unread message stops no work.
     is_unread: AtomicBool,
     /// Work stops if nobody reads its results. By default it continues.
@@ -107,6 +109,7 @@ impl Output {
             cancel,
             problems: Problems::default(),
             is_broken: AtomicBool::new(false),
+            has_results: AtomicBool::new(false),
             is_unread: AtomicBool::new(false),
             stops_unread: AtomicBool::new(false),
             log: Mutex::new(None),
@@ -143,6 +146,13 @@ impl Output {
         self.write_result(|writer| writeln!(writer, "{line}"));
     }
 
+    /// Separates a result from those before it by an empty line, if there are any.
+    pub(crate) fn gap(&self) {
+        if self.has_results.load(Ordering::Relaxed) {
+            self.line("");
+        }
+    }
+
     /// Writes a JSON object on its own line.
     pub(crate) fn json(&self, object: &impl Serialize) {
         self.write_result(|writer| json::write_line(writer, object));
@@ -166,8 +176,12 @@ impl Output {
 
     /// For work that changes nothing: it stops if nobody reads its results any more. A step of a run continues.
     pub(crate) fn stop_if_unread(&self) {
-        let is_unattended = lock(&self.log).is_some();
-        self.stops_unread.store(!is_unattended, Ordering::Relaxed);
+        self.stops_unread.store(!self.is_unattended(), Ordering::Relaxed);
+    }
+
+    /// Whether it is the work of a profile.
+    fn is_unattended(&self) -> bool {
+        lock(&self.log).is_some()
     }
 
     /// For work that nobody watches: it continues if nobody reads its results, and keeps its last messages.
@@ -228,7 +242,13 @@ impl Output {
 
     /// Reports an event of an engine that is not a failure.
     pub(crate) fn event(&self, event: Event<'_>) {
-        if !event.is_detail() {
+        // A profile's patterns may match something another day.
+        let is_usual = matches!(event, Event::UnmatchedPatterns { .. }) && self.is_unattended();
+        if is_usual && !self.settings.verbose {
+            if self.settings.json {
+                self.json_message(&MessageLine::warning(event.code(), event.path(), &messages::event(&event)));
+            }
+        } else if !event.is_detail() {
             self.notice(event.code(), event.path(), &messages::event(&event));
         } else if self.settings.verbose {
             self.detail(&messages::event(&event));
@@ -283,12 +303,20 @@ impl Output {
         let _ = io::stderr().write_all(line.as_bytes());
     }
 
+    /// Shows a command that the user may run after a message, on a line of its own, which is not wrapped.
+    pub(crate) fn command(&self, command: &str) {
+        let line = format!("    {}", terminal::harmless(command));
+        self.note(&line);
+        let _ = io::stderr().write_all(format!("{line}\n").as_bytes());
+    }
+
     fn json_message(&self, message: &MessageLine<'_>) {
         self.write(|writer| json::write_line(writer, message));
     }
 
     fn write_result(&self, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) {
         self.write(write);
+        self.has_results.store(true, Ordering::Relaxed);
         if self.is_broken.load(Ordering::Relaxed) {
             self.is_unread.store(true, Ordering::Relaxed);
         }

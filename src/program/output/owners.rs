@@ -114,7 +114,10 @@ impl<'a> OwnersListing<'a> {
         if other_holders > 0 {
             line += &format!("; {} more with other parts of the same extents", counted(other_holders, "file"));
         }
-        self.output.line(&format!("{line}\n"));
+        if !has_table {
+            self.output.gap();
+        }
+        self.output.line(&line);
     }
 
     fn remark(&mut self, words: &str) {
@@ -123,6 +126,7 @@ impl<'a> OwnersListing<'a> {
 
     fn row(&mut self, cells: [Cell; 4]) {
         if self.table.is_none() {
+            self.output.gap();
             let head = format!("owners of {}", text::path(self.file));
             self.output.line(&Style::Bold.paint(&head, self.output.colours()));
         }
@@ -198,10 +202,10 @@ fn called(owner: &Owner, name: &Name, places: u64) -> Cell {
         words += &format!(" (and in {})", counted(places, "more place"));
     }
     match owner.part {
-        Part::This => words.into(),
+        Part::This => Cell::path(&words, Style::Plain),
         Part::Other => {
             words += " (another part of the extent)";
-            Cell::styled(&words, Style::Dim)
+            Cell::path(&words, Style::Dim)
         }
     }
 }

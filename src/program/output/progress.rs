@@ -111,6 +111,8 @@ struct Progress<'a> {
     files: AtomicU64,
     bytes: AtomicU64,
     phase: Mutex<Phase>,
+    /// Whether a plan has nothing but new entries.
+    is_all_new: AtomicBool,
     stopped: AtomicBool,
     wake: Condvar,
 }
@@ -124,6 +126,7 @@ impl<'a> Progress<'a> {
             files: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
             phase: Mutex::new(phase),
+            is_all_new: AtomicBool::new(false),
             stopped: AtomicBool::new(false),
             wake: Condvar::new(),
         }
@@ -225,6 +228,9 @@ impl Monitor for Progress<'_> {
     }
 
     fn event(&self, event: Event<'_>) {
+        if matches!(event, Event::NothingEarlier) {
+            self.is_all_new.store(true, Ordering::Relaxed);
+        }
         self.beside_the_bar(|| self.output.event(event));
     }
 
@@ -237,6 +243,10 @@ impl Monitor for Progress<'_> {
     }
 
     fn planned(&self, change: Change, path: &Path) {
+        // A list of all files helps few people. Programs get it.
+        if self.is_all_new.load(Ordering::Relaxed) && !self.output.is_verbose() && !self.output.is_json() {
+            return;
+        }
         let say = || {
             if self.output.is_json() {
                 self.output.json(&ChangeLine::new(change, path));

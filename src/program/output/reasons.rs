@@ -64,7 +64,7 @@ pub(super) fn fault(fault: Fault) -> &'static str {
 /// Why files were skipped, as text after their number.
 pub(super) fn skip(reason: Skip) -> &'static str {
     match reason {
-        Skip::Differs => "looked equal but differ",
+        Skip::Differs => "not equal after all",
         Skip::Changed => "changed meanwhile",
         Skip::Vanished => "vanished meanwhile",
         Skip::Unreadable => "unreadable",

@@ -75,7 +75,7 @@ pub(crate) fn show(output: &Output, stats: &Stats, repo: &Path, options: &Option
         return shortfall.is_some();
     }
     if options.dry_run {
-        output.info(&plan(stats));
+        output.info(&plan(stats, output.is_verbose()));
     } else if !output.is_quiet() {
         let head = format!("snapshot {} in {}", stats.name, text::path(repo));
         summary::print(output, &head, &rows(stats));
@@ -131,7 +131,7 @@ fn rows(stats: &Stats) -> Vec<(&'static str, String)> {
     let copied = if stats.copied_bytes == 0 { "nothing".to_string() } else { copied(stats) };
     rows.push(("copied", copied));
     if stats.resumed_files > 0 {
-        let text = format!("{} that a killed run had finished", counted(stats.resumed_files, "file"));
+        let text = format!("{} that an interrupted run had finished", counted(stats.resumed_files, "file"));
         rows.push(("resumed", format!("{text}, {} of it written", summary::size_or_nothing(stats.resumed_bytes))));
     }
     rows.push(("read", summary::size_or_nothing(stats.read_bytes)));
@@ -190,9 +190,10 @@ fn excluded(counts: &Counts) -> Option<String> {
     (counts.total() > 0).then(|| format!("excluded: {parts} (directories with everything in them)"))
 }
 
-fn plan(stats: &Stats) -> String {
+fn plan(stats: &Stats, is_listed: bool) -> String {
     let parts = summary::listed_or_none(found(stats).into_iter().chain([(stats.removed_files, "removed")]));
-    format!("dry run, nothing was written: {parts}")
+    let list = if stats.is_first && !is_listed { " (-v lists them)" } else { "" };
+    format!("dry run, nothing was written: {parts}{list}")
 }
 
 /// The message if less of the data is shared than required, in percent.

@@ -6,6 +6,7 @@
 use super::Output;
 use super::terminal::{Style, harmless, stdout_width};
 use super::wrap::wrap;
+use std::collections::HashMap;
 use std::fmt::Write as _;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
@@ -28,12 +29,14 @@ pub(crate) struct Cell {
     is_prose: bool,
     /// Whether the end of the text may be cut on a narrow terminal.
     is_name: bool,
+    /// Whether the cell may move below its row on a narrow terminal, if it is the last of its row.
+    is_path: bool,
 }
 
 impl Cell {
     /// A cell in a style. Control characters in the text are escaped.
     pub(crate) fn styled(text: &str, style: Style) -> Self {
-        Cell { text: harmless(text).into_owned(), style, is_prose: false, is_name: false }
+        Cell { text: harmless(text).into_owned(), style, is_prose: false, is_name: false, is_path: false }
     }
 
     /// The text in its style.
@@ -57,6 +60,11 @@ impl Cell {
         Cell { is_name: true, ..Cell::styled(text, style) }
     }
 
+    /// A cell with a path, or another long text. On a terminal it moves below its row if the table is too wide.
+    pub(crate) fn path(text: &str, style: Style) -> Self {
+        Cell { is_path: true, ..Cell::styled(text, style) }
+    }
+
     /// A cell with a sentence: in the last column it is wrapped to the width of the terminal.
     pub(crate) fn prose(text: &str) -> Self {
         Cell { is_prose: true, ..Cell::styled(text, Style::Plain) }
@@ -78,6 +86,8 @@ pub(crate) struct Table<'a> {
     most: Vec<usize>,
     waiting: Vec<Line>,
     is_flowing: bool,
+    /// Whether paths are below their rows.
+    is_split: bool,
 }
 
 enum Line {
@@ -93,7 +103,7 @@ impl<'a> Table<'a> {
         let head = columns.iter().map(|(title, _)| Cell::styled(title, Style::Bold)).collect();
         let aligns = columns.iter().map(|(_, align)| *align).collect();
         let (widths, most) = (vec![0; columns.len()], vec![usize::MAX; columns.len()]);
-        Table { output, aligns, widths, most, waiting: vec![Line::Cells(head)], is_flowing: false }
+        Table { output, aligns, widths, most, waiting: vec![Line::Cells(head)], is_flowing: false, is_split: false }
     }
 
     /// Adds a row: a cell for each column.
@@ -127,12 +137,20 @@ impl<'a> Table<'a> {
         }
         let columns = if self.output.is_terminal() { stdout_width() } else { usize::MAX };
         self.widths.iter_mut().zip(&self.most).for_each(|(width, most)| *width = (*width).min(*most));
+        let rows = || self.waiting.iter().filter_map(|line| if let Line::Cells(row) = line { Some(row) } else { None });
+        let is_too_wide = total(&self.widths) > columns;
+        self.is_split |= is_too_wide && rows().any(|row| row.last().is_some_and(|cell| cell.is_path));
+        if let Some(last) = self.widths.last_mut().filter(|_| self.is_split) {
+            *last = 0;
+        }
         if !self.is_flowing && columns < usize::MAX {
-            let rows =
-                || self.waiting.iter().filter_map(|line| if let Line::Cells(row) = line { Some(row) } else { None });
             let has_names = |column: usize| rows().any(|row| row.get(column).is_some_and(|cell| cell.is_name));
             let names: Vec<_> = (0..self.widths.len()).map(has_names).collect();
+            let whole = self.widths.clone();
             fit(&mut self.widths, &names, columns);
+            if has_equal_cuts(rows(), &self.widths) {
+                self.widths = whole;
+            }
             for ((most, width), _) in
                 self.most.iter_mut().zip(&self.widths).zip(&names).filter(|(_, is_name)| **is_name)
             {
@@ -141,8 +159,12 @@ impl<'a> Table<'a> {
         }
         for row in std::mem::take(&mut self.waiting) {
             match row {
-                Line::Cells(row) => {
+                Line::Cells(mut row) => {
+                    let below = row.last_mut().filter(|cell| self.is_split && cell.is_path).map(std::mem::take);
                     self.output.line(&line(&row, &self.aligns, &self.widths, self.output.colours(), columns));
+                    if let Some(path) = below.filter(|path| path.width() > 0) {
+                        self.output.line(&format!("{:INDENT$}{}", "", path.painted(self.output.colours())));
+                    }
                 }
                 Line::Text(text) => self.output.line(&text),
             }
@@ -151,20 +173,37 @@ impl<'a> Table<'a> {
     }
 }
 
-/// The fewest columns for the name of a snapshot: those of the names that pleach gives.
+/// The usual width of the name of a snapshot that pleach gives.
 pub(super) const MINIMAL_NAME: usize = "2026-11-20T020000Z".len();
+/// The fewest columns for the name of a snapshot: it is not cut where two snapshots of a second differ.
+const SHORTEST_CUT: usize = "2026-11-20T020000Z-10".len();
+/// The indentation of what moves below its row.
+const INDENT: usize = 4;
+
+/// The width of a table with these columns.
+fn total(widths: &[usize]) -> usize {
+    widths.iter().sum::<usize>() + 2 * widths.len().saturating_sub(1)
+}
 
 /// Makes the columns of names narrower, the widest first, until the table fits.
 fn fit(widths: &mut [usize], names: &[bool], columns: usize) {
-    let gaps = 2 * widths.len().saturating_sub(1);
     loop {
-        let excess = (widths.iter().sum::<usize>() + gaps).saturating_sub(columns);
+        let excess = total(widths).saturating_sub(columns);
         let widest = widths.iter_mut().zip(names).filter(|(_, is_name)| **is_name).map(|(width, _)| width).max();
         match widest {
-            Some(width) if excess > 0 && *width > MINIMAL_NAME => *width -= 1,
+            Some(width) if excess > 0 && *width > SHORTEST_CUT => *width -= 1,
             _ => return,
         }
     }
+}
+
+/// Whether different names look the same in columns of these widths.
+fn has_equal_cuts<'r>(rows: impl Iterator<Item = &'r Vec<Cell>>, widths: &[usize]) -> bool {
+    let mut names: HashMap<String, &str> = HashMap::new();
+    rows.flat_map(|row| row.iter().zip(widths)).any(|(cell, width)| {
+        let is_cut = cell.is_name && cell.width() > *width;
+        is_cut && names.insert(cut(&cell.text, *width), &cell.text).is_some_and(|other| other != cell.text)
+    })
 }
 
 /// The beginning of a text, in this many columns.
@@ -220,11 +259,24 @@ mod tests {
         fit(&mut widths, &[true, true, false, false], 80);
         assert_eq!(widths, [32, 31, 2, 9]);
         fit(&mut widths, &[true, true, false, false], 40);
-        assert_eq!(widths, [18, 18, 2, 9]);
+        assert_eq!(widths, [21, 21, 2, 9]);
         let row = [Cell::name(&"ä".repeat(40), Style::Plain), "12".into()];
         assert_eq!(line(&row, &[Align::Left; 2], &[18, 2], false, 80), format!("{}…  12", "ä".repeat(17)));
         assert_eq!(line(&row, &[Align::Left; 2], &[40, 2], false, 80), format!("{}  12", "ä".repeat(40)));
         assert_eq!(cut("日本日本", 6), "日本…");
+    }
+
+    #[test]
+    fn names_that_would_look_the_same_are_not_cut() {
+        let row = |name: &str| vec![Cell::name(name, Style::Plain), "12".into()];
+        let rows = [row("before-the-upgrade-of-a"), row("before-the-upgrade-of-b"), row("short")];
+        assert!(has_equal_cuts(rows.iter(), &[21, 2]) && !has_equal_cuts(rows.iter(), &[23, 2]));
+        assert!(!has_equal_cuts(rows[..1].iter().chain(&rows[..1]), &[21, 2]), "a name equals itself");
+    }
+
+    #[test]
+    fn the_width_of_a_table_includes_its_gaps() {
+        assert_eq!((total(&[3, 4, 5]), total(&[7]), total(&[])), (16, 7, 0));
     }
 
     #[test]

@@ -381,6 +381,7 @@ mod tests {
                 && profile.dedupe.is_some()
                 && profile.replicate.is_some()
         );
+        assert!(TEMPLATE.lines().all(|line| line.chars().count() <= 78));
         let reader = Reader::default();
         let (table, _) = fields::parse(&full).unwrap();
         sections(&mut Fields::new(&reader, "", table.get_ref(), 0..0), "", Path::new(""));

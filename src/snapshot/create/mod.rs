@@ -141,7 +141,10 @@ fn take(
     let (noting, outer) = (Noting::new(monitor), monitor);
     let monitor: &dyn Monitor = &noting;
     // A new repository cannot have the parent that the user names.
-    let repository = if options.parent.is_some() { Repository::open(repo)? } else { Repository::open_or_create(repo)? };
+    let repository = match &options.parent {
+        Some(_) => Repository::open(repo)?,
+        None => Repository::open_or_make(repo, monitor)?,
+    };
     let _lock = repository.lock(monitor)?;
     repository::try_clearing(&repository, &repository::leftovers(&repository)?, options.threads_for(true), monitor)?;
     repository.report_strays(monitor)?;
@@ -333,17 +336,29 @@ fn fill(
 
 fn plan(sources: &Sources, repo: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Stats> {
     let noting = Noting::new(monitor);
-    let repository = if repo.exists() || options.parent.is_some() { Some(Repository::open(repo)?) } else { None };
+    let repository = match &options.parent {
+        Some(_) => Some(Repository::open(repo)?),
+        None => Repository::open_if_made(repo)?,
+    };
     let Some(repository) = repository else {
-        return visit(sources, Base::default(), None, options, &noting).map(|(stats, _)| stats);
+        monitor.event(Event::RepositoryMissing(repo));
+        monitor.event(Event::NothingEarlier);
+        let (stats, _) = visit(sources, Base::default(), None, options, &noting)?;
+        return Ok(Stats { is_first: true, ..stats });
     };
     let mut candidates = candidates(&repository, sources, options, monitor)?;
     emptied::refuse(sources, &repository, options, monitor)?;
+    let mut is_first = None;
     loop {
         let previous = candidates.open(monitor)?;
+        // A damaged snapshot is an earlier one too.
+        let is_first = *is_first.get_or_insert(previous.is_none());
+        if is_first {
+            monitor.event(Event::NothingEarlier);
+        }
         let own = Frozen::default().own(&repository);
         let base = Base { own, previous: previous.as_ref(), ..Base::default() };
-        match visit(sources, base, None, options, &noting).map(|(stats, _)| stats) {
+        match visit(sources, base, None, options, &noting).map(|(stats, _)| Stats { is_first, ..stats }) {
             Err(error) if error.kind() == ErrorKind::Damage && previous.is_some() => {
                 candidates.pass_over(error, monitor);
             }

@@ -12,6 +12,8 @@ use std::collections::BTreeMap;
 pub struct Stats {
     /// The snapshot's name.
     pub name: String,
+    /// Whether there was no earlier snapshot to compare with. Only a dry run finds it out.
+    pub is_first: bool,
     /// Regular files. Each name of a hard link counts.
     pub files: u64,
     /// Directories.

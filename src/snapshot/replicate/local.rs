@@ -58,7 +58,7 @@ pub(super) fn run(
 pub(super) fn open(from: &Repository, path: &Path, must_exist: bool, monitor: &dyn Monitor) -> Result<Repository> {
     check_outside(from, "replicate to", path)?;
     let to = match must_exist {
-        false => Repository::open_or_create(path)?,
+        false => Repository::open_or_make(path, monitor)?,
         true => Repository::open(path).map_err(|error| match error.code() {
             "no-repository" => error.advise(Advice::MountDestination),
             _ => error,

@@ -12,8 +12,10 @@ use super::reading::note_reader;
 use crate::error::{Advice, Error, Result};
 use crate::monitor::{Event, Monitor};
 use crate::snapshot::manifest::Reader;
+use crate::util::text;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
+use std::fs;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
@@ -38,8 +40,40 @@ impl Repository {
         match init::look(&root)? {
             init::Found::Repository => Self::open_at(root),
             init::Found::HalfMade | init::Found::Empty => Err(missing(path)),
-            init::Found::Foreign => Err(Error::failed("find a pleach repository in").at(path)),
+            init::Found::Foreign => Err(match enclosing(path) {
+                Some(hint) => Error::failed("find a pleach repository in").at(path).hint(hint),
+                None => Error::failed("find a pleach repository in").at(path),
+            }),
         }
+    }
+
+    /// Opens a repository. `None`: [`open_or_create`](Self::open_or_create) would make one there.
+    ///
+    /// # Errors
+    /// If `path` is anything else.
+    pub(crate) fn open_if_made(path: &Path) -> Result<Option<Repository>> {
+        let root = match Dir::open(path) {
+            Ok(root) => root,
+            Err(Errno::NOENT) => return Ok(None),
+            Err(errno) => return Err(unusable(path, errno)),
+        };
+        match init::look(&root)? {
+            init::Found::Repository => Self::open_at(root).map(Some),
+            init::Found::HalfMade | init::Found::Empty => Ok(None),
+            init::Found::Foreign => Err(foreign(path)),
+        }
+    }
+
+    /// [`open_or_create`](Self::open_or_create), with an event if it makes a repository.
+    ///
+    /// # Errors
+    /// As `open_or_create`.
+    pub(crate) fn open_or_make(path: &Path, monitor: &dyn Monitor) -> Result<Repository> {
+        let (repository, is_new) = Self::open_or_new(path)?;
+        if is_new {
+            monitor.event(Event::RepositoryMade(path));
+        }
+        Ok(repository)
     }
 
     /// Opens a repository, or makes one in a missing or empty directory. It completes a repository that an interrupted
@@ -48,22 +82,22 @@ impl Repository {
     /// # Errors
     /// If `path` is anything else, or its parent directory is missing.
     pub fn open_or_create(path: &Path) -> Result<Repository> {
+        Self::open_or_new(path).map(|(repository, _)| repository)
+    }
+
+    /// The repository, and whether this call has made it.
+    fn open_or_new(path: &Path) -> Result<(Repository, bool)> {
         let root = match Dir::open(path) {
             Ok(root) => root,
             Err(Errno::NOENT) => init::make_root(path)?,
             Err(errno) => return Err(unusable(path, errno)),
         };
-        match init::look(&root)? {
-            init::Found::Repository => {}
+        let is_new = match init::look(&root)? {
+            init::Found::Repository => false,
             init::Found::HalfMade | init::Found::Empty => init::make(&root)?,
-            init::Found::Foreign => {
-                return Err(Error::failed("make a repository of")
-                    .at(path)
-                    .because(Errno::NOTEMPTY)
-                    .hint("name a missing or an empty directory, or a repository"));
-            }
-        }
-        Self::open_at(root)
+            init::Found::Foreign => return Err(foreign(path)),
+        };
+        Ok((Self::open_at(root)?, is_new))
     }
 
     fn open_at(root: Dir) -> Result<Repository> {
@@ -132,5 +166,21 @@ impl Repository {
 }
 
 fn missing(path: &Path) -> Error {
-    Error::failed("find a repository at").at(path).advise(Advice::TakeSnapshot).with_code("no-repository")
+    Error::failed("find a repository at").at(path).advise(Advice::FindRepository).with_code("no-repository")
+}
+
+fn foreign(path: &Path) -> Error {
+    Error::failed("make a repository of").at(path).because(Errno::NOTEMPTY).advise(Advice::EmptyDirectory)
+}
+
+/// The repository that contains a path, in words.
+fn enclosing(path: &Path) -> Option<String> {
+    let path = fs::canonicalize(path).ok()?;
+    let is_repository = |dir: &Path| {
+        let found = Dir::open(dir).ok().and_then(|dir| init::look(&dir).ok());
+        matches!(found, Some(init::Found::Repository))
+    };
+    let above = path.ancestors().skip(1).find(|above| is_repository(above))?;
+    let what = if path.parent() == Some(above) { "it is a snapshot" } else { "it is inside a snapshot" };
+    Some(format!("{what}; the repository is {}", text::path(above)))
 }

@@ -83,12 +83,13 @@ pub(super) fn make_root(path: &Path) -> Result<Dir> {
     Dir::open(path).map_err(|errno| unusable(path, errno))
 }
 
-/// Makes a repository in an empty directory, or completes one that an interrupted run began.
-pub(super) fn make(root: &Dir) -> Result<()> {
+/// Makes a repository in an empty directory, or completes one that an interrupted run began. Returns false if another
+/// run has made it meanwhile.
+pub(super) fn make(root: &Dir) -> Result<bool> {
     root.make_private()?;
     let control = root.make_dir(CONTROL)?;
     control.make_private()?;
-    let Some(_lock) = alone(&control)? else { return Ok(()) };
+    let Some(_lock) = alone(&control)? else { return Ok(false) };
     for part in ["manifests", "partial", "trash"] {
         control.make_dir(part)?.make_private()?;
     }
@@ -105,7 +106,7 @@ pub(super) fn make(root: &Dir) -> Result<()> {
     if let Some(Ok(parent)) = root.path().parent().map(Dir::open) {
         let _ = parent.sync();
     }
-    Ok(())
+    Ok(true)
 }
 
 /// Waits until no other run makes the repository. `None`: another run has made it.

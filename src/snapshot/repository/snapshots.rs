@@ -3,6 +3,7 @@
 use super::dir::os;
 use super::handle::Repository;
 use super::layout::LATEST;
+use super::marks::marks;
 use super::name::check_name;
 use crate::error::{Advice, Error, Result};
 use crate::monitor::{Event, Monitor};
@@ -247,17 +248,11 @@ impl Repository {
         let shown = text::escape(OsStr::new(id));
         match candidates[..] {
             [] => {
-                // The name with the longest common beginning; among equal ones, the newest.
-                let latest = [LATEST].into_iter().filter(|_| !names.is_empty());
-                let known = latest.chain(names.iter().map(String::as_str));
-                let nearest = known.max_by_key(|name| common(name.as_bytes(), id.as_bytes()));
                 let error = Error::failed(format!("find a snapshot '{shown}' in")).at(self.path());
-                Err(match nearest {
-                    None => error.hint("it has none"),
-                    Some(name) => {
-                        let name = text::path(os(name.as_bytes()).as_ref());
-                        error.hint(format!("the nearest is {name}")).advise(Advice::ListSnapshots)
-                    }
+                Err(match self.alternative(id, &names) {
+                    _ if names.is_empty() => error.hint("it has none"),
+                    None => error.advise(Advice::ListSnapshots),
+                    Some(hint) => error.hint(hint).advise(Advice::ListSnapshots),
                 })
             }
             [name] => Ok(name.clone()),
@@ -272,6 +267,23 @@ impl Repository {
                     .hint(format!("it could be {}", list.join(", "))))
             }
         }
+    }
+
+    /// What an ID may mean that no name begins with, in words: a tag, or a name that has most of it.
+    fn alternative(&self, id: &str, names: &[String]) -> Option<String> {
+        let shown = |name: &str| text::path(os(name.as_bytes()).as_ref());
+        let snapshots = self.listing().map(|listing| listing.snapshots).unwrap_or_default();
+        // Tags that cannot be read are no reason to fail.
+        let tags = |info: &SnapshotInfo| marks(self, &info.name, &info.header.tags).unwrap_or_default().tags;
+        let mut tagged = snapshots.iter().rev().filter(|info| tags(info).iter().any(|tag| tag == id));
+        if let Some(newest) = tagged.next() {
+            let more = if tagged.next().is_some() { " and others" } else { "" };
+            return Some(format!("{} is a tag, of {}{more}", shown(id), shown(&newest.name)));
+        }
+        // The name with the longest common beginning; among equal ones, the newest.
+        let known = [LATEST].into_iter().chain(names.iter().map(String::as_str));
+        let near = known.map(|name| (common(name.as_bytes(), id.as_bytes()), name)).max_by_key(|(common, _)| *common);
+        near.filter(|(common, _)| 2 * common > id.len()).map(|(_, name)| format!("the nearest is {}", shown(name)))
     }
 
     /// [`resolve`](Self::resolve) for a command on these absolute paths: `latest` is then the newest snapshot that has

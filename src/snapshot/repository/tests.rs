@@ -66,7 +66,7 @@ fn what_is_no_repository_is_refused_in_words_and_left_alone() {
     fs::write(path.join("letter"), "x").unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     let error = Repository::open_or_create(&path).unwrap_err();
-    assert!(error.to_string().contains("Directory not empty (name a missing or an empty directory"), "{error}");
+    assert!(error.to_string().ends_with("Directory not empty"), "{error}");
     assert_eq!(path.metadata().unwrap().mode() & 0o777, 0o755);
     assert!(!path.join(".pleach").exists());
     let error = Repository::open(&path).unwrap_err();

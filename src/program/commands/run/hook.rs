@@ -7,11 +7,12 @@ use crate::util::process::{ProcessGroup, ending};
 use crate::util::tail::Tail;
 use crate::util::text::{self, duration};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::{MemfdFlags, OFlags, fcntl_getfl, fcntl_setfl, memfd_create};
+use rustix::fs::{Access, MemfdFlags, OFlags, access, fcntl_getfl, fcntl_setfl, memfd_create};
 use rustix::pipe::{PipeFlags, pipe_with};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, Write as _};
+use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
@@ -83,6 +84,16 @@ pub(super) fn run(job: &Job<'_>, output: &Output) -> (show::Hook, Result<()>) {
         seconds: began.elapsed().as_secs_f64(),
     };
     (hook, result)
+}
+
+/// Whether a hook with this program can start now: it is a file that may be executed, found as exec(3) does.
+pub(super) fn is_program(program: &str) -> bool {
+    let is_executable = |path: &Path| path.is_file() && access(path, Access::EXEC_OK).is_ok();
+    if program.contains('/') {
+        return is_executable(Path::new(program));
+    }
+    let path = std::env::var_os("PATH").unwrap_or_else(|| "/bin:/usr/bin".into());
+    std::env::split_paths(&path).any(|dir| is_executable(&dir.join(program)))
 }
 
 fn failed(job: &Job<'_>, why: &str) -> Error {

@@ -117,6 +117,9 @@ impl<'a> Run<'a> {
                 seconds: 0.0,
             };
             show::hook(self.context.output, &hook);
+            if let Some(program) = command.first().filter(|program| !hook::is_program(program)) {
+                show::missing_program(self.context.output, when.name(), program);
+            }
         }
     }
 

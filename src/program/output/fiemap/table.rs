@@ -86,6 +86,7 @@ impl<'a> Tables<'a> {
     /// Writes the rows that were held back, in columns of at least these widths.
     fn settle(&mut self, least: Widths) {
         if !std::mem::replace(&mut self.is_begun, true) {
+            self.lines.output().gap();
             let head = std::mem::take(&mut self.head);
             self.styled(Style::Bold, &head);
             self.lines.end();
@@ -228,7 +229,7 @@ impl super::listing::ExtentListing for Tables<'_> {
         self.hole(file.size_now()?);
         self.settle(Widths::default());
         let shared = text::size(stats.shared_bytes);
-        self.lines.text(format!("{}, {shared} shared\n", counted(stats.extents, "extent")));
+        self.lines.text(format!("{}, {shared} shared", counted(stats.extents, "extent")));
         self.lines.end();
         self.lines.hand_on();
         Ok(())
@@ -245,6 +246,7 @@ impl super::listing::ExtentListing for Tables<'_> {
         let output = self.lines.output();
         if total.files > 1 && !output.is_quiet() {
             let (files, extents) = (counted(total.files, "file"), counted(total.extents, "extent"));
+            output.gap();
             output.line(&format!("{files}, {extents}, {} shared", text::size(total.shared_bytes)));
         }
     }

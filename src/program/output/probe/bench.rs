@@ -3,8 +3,13 @@
 use crate::probe::bench::{Figures, Impossible, Row, Source, Stats, Target};
 use crate::program::output::Output;
 use crate::program::output::table::{Align, Cell, Table};
+use crate::program::output::terminal::stdout_columns;
+use crate::program::output::wrap::wrap;
 use crate::util::text::{self, count};
 use serde::Serialize;
+
+/// The widest that prose is set.
+const PROSE: usize = 100;
 
 #[derive(Serialize)]
 struct BenchLine {
@@ -52,44 +57,24 @@ pub(super) fn lines(output: &Output, stats: &Stats) {
 pub(super) fn show(output: &Output, stats: &Stats) {
     let sample = |source| stats.rows.iter().find(|row| row.source == source);
     let (Some(large), Some(small)) = (sample(Source::Large), sample(Source::Small)) else { return };
-    let titles =
-        ["copied by", "MiB/s", "calls", "in memory", "calls", "µs a small file", "calls", "in memory", "calls"];
-    let columns: Vec<_> =
-        titles.iter().enumerate().map(|(i, title)| (*title, if i == 0 { Align::Left } else { Align::Right })).collect();
-    output.line("");
-    let mut table = Table::new(output, &columns);
-    let mut engines: Vec<_> = stats.rows.iter().map(|row| row.engine).collect();
-    engines.dedup();
-    for engine in engines {
-        let mut cells: Vec<Cell> = vec![engine.name().into()];
-        for (source, target) in [
-            (Source::Large, Target::File),
-            (Source::Large, Target::Memory),
-            (Source::Small, Target::File),
-            (Source::Small, Target::Memory),
-        ] {
-            let is_it = |row: &&Row| (row.engine, row.source, row.target) == (engine, source, target);
-            cells.extend(stats.rows.iter().find(is_it).map_or_else(none, figures));
-        }
-        table.row(cells);
+    for (target, head) in [(Target::File, "Into files:"), (Target::Memory, "Into memory:")] {
+        output.line("");
+        output.line(head);
+        table(output, stats, target);
     }
-    table.finish();
-    output.line("");
-    output.line(&format!(
-        "A file of {}, and {} files of {}; medians of {}. The sources are in the page cache. Copies into",
+    let text = format!(
+        "A file of {}, and {} files of {}; medians of {}. The sources are in the page cache. Copies into files are on \
+         the disk when the time ends (fsync; one syncfs for the small ones), those in memory (memfd) are not. Each \
+         engine begins with one thread, which has one file at a time; uring has 64 small files under way, but into \
+         memory. Calls are of all threads of an engine; for small files with opening and closing.",
         text::size(large.bytes),
         count(small.files),
         text::size(small.bytes / small.files.max(1)),
         stats.rounds,
-    ));
-    output.line(
-        "files are on the disk when the time ends (fsync; one syncfs for the small ones), those in memory (memfd)",
     );
-    output.line(
-        "are not. Each engine begins with one thread, which has one file at a time; uring has 64 small files under",
-    );
-    output
-        .line("way, but into memory. Calls are of all threads of an engine; for small files with opening and closing.");
+    let prose = |text: &str| output.line(&wrap(text, 0, 0, stdout_columns().unwrap_or(80).min(PROSE)));
+    output.line("");
+    prose(&text);
     let mut report = Vec::new();
     for row in &stats.rows {
         if let Err(why) = &row.outcome {
@@ -99,11 +84,38 @@ pub(super) fn show(output: &Output, stats: &Stats) {
             };
             let line = format!("{} into {into} is not possible: {}", row.engine.name(), reason(why));
             if !report.contains(&line) {
-                output.line(&line);
+                prose(&line);
                 report.push(line);
             }
         }
     }
+}
+
+/// A row for each engine that can copy to this target.
+fn table(output: &Output, stats: &Stats, target: Target) {
+    let columns = [
+        ("copied by", Align::Left),
+        ("MiB/s", Align::Right),
+        ("calls", Align::Right),
+        ("µs a small file", Align::Right),
+        ("calls", Align::Right),
+    ];
+    let mut table = Table::new(output, &columns);
+    let mut engines: Vec<_> = stats.rows.iter().map(|row| row.engine).collect();
+    engines.dedup();
+    for engine in engines {
+        let of = |source| {
+            let is_it = |row: &&Row| (row.engine, row.source, row.target) == (engine, source, target);
+            stats.rows.iter().find(is_it)
+        };
+        let (large, small) = (of(Source::Large), of(Source::Small));
+        if large.is_some() || small.is_some() {
+            let mut cells: Vec<Cell> = vec![engine.name().into()];
+            cells.extend([large, small].into_iter().flat_map(|row| row.map_or_else(none, figures)));
+            table.row(cells);
+        }
+    }
+    table.finish();
 }
 
 /// Why an engine cannot copy here.

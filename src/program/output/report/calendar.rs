@@ -13,6 +13,8 @@ use std::fmt::Write as _;
 const SHOWN: usize = 6;
 /// The number of shades.
 const SHADES: u64 = 5;
+/// The second shade begins here or above: less than a block is next to nothing.
+const SMALLEST: u64 = 4 << 10;
 
 const MONTHS: [&str; 12] = [
     "January",
@@ -86,7 +88,8 @@ fn top(stats: &Stats, group: &Group) -> u64 {
         .collect();
     all.sort_unstable();
     let at = (all.len() * 9).div_ceil(10).saturating_sub(1);
-    all.get(at).map_or(0, |bytes| bytes.checked_next_power_of_two().unwrap_or(*bytes) / 2)
+    let least = SMALLEST << (2 * (SHADES - 2));
+    all.get(at).map_or(0, |bytes| (bytes.checked_next_power_of_two().unwrap_or(*bytes) / 2).max(least))
 }
 
 /// The shade of a day: 0 if nothing was added. Each shade begins at four times the bytes of the one before.

@@ -56,28 +56,17 @@ fn recent(stats: &Stats) -> &[Row] {
 }
 
 /// How good something is.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum State {
-    Good,
-    Note,
     Bad,
+    Note,
+    Good,
 }
 
-/// Sentences on the state: each with a sign and a word, so that no colour is needed.
+/// Sentences on the state, the worst first: each with a sign and a word, so that no colour is needed.
 fn status(stats: &Stats, out: &mut String) {
-    out.push_str("<ul class=\"status\">\n");
-    let mut line = |state: State, sentence: &str| {
-        let (class, sign, word) = match state {
-            State::Good => ("good", "✓", "Good:"),
-            State::Note => ("note", "i", "Note:"),
-            State::Bad => ("bad", "!", "Attention:"),
-        };
-        let _ = writeln!(
-            out,
-            "<li class=\"{class}\"><span class=\"sign\" aria-hidden=\"true\">{sign}</span>\
-             <span><span class=\"unseen\">{word} </span>{sentence}</span></li>"
-        );
-    };
+    let mut lines: Vec<(State, String)> = Vec::new();
+    let mut line = |state: State, sentence: &str| lines.push((state, sentence.to_string()));
     match stats.snapshots.last() {
         None => line(State::Note, "There are no snapshots yet."),
         Some(newest) => {
@@ -108,6 +97,20 @@ fn status(stats: &Stats, out: &mut String) {
             let is_good = verified.damaged <= verified.repaired && verified.errors == 0;
             line(if is_good { State::Good } else { State::Bad }, &text(&problems::sentence(stats, verified)));
         }
+    }
+    lines.sort_by_key(|(state, _)| *state);
+    out.push_str("<ul class=\"status\">\n");
+    for (state, sentence) in lines {
+        let (class, sign, word) = match state {
+            State::Good => ("good", "✓", "Good:"),
+            State::Note => ("note", "i", "Note:"),
+            State::Bad => ("bad", "!", "Attention:"),
+        };
+        let _ = writeln!(
+            out,
+            "<li class=\"{class}\"><span class=\"sign\" aria-hidden=\"true\">{sign}</span>\
+             <span><span class=\"unseen\">{word} </span>{sentence}</span></li>"
+        );
     }
     out.push_str("</ul>\n");
 }

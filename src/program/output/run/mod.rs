@@ -42,6 +42,12 @@ pub(crate) fn hook(output: &Output, hook: &Hook) {
     }
 }
 
+/// Warns about a hook that cannot run.
+pub(crate) fn missing_program(output: &Output, hook: &str, program: &str) {
+    let program = text::path(program.as_ref());
+    output.warning("command-not-found", &format!("the hook '{hook}' cannot run: there is no program {program}"));
+}
+
 /// The summary behind an object that is the only result.
 #[derive(Serialize)]
 struct Short {

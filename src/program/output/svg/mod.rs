@@ -89,7 +89,8 @@ fn picture(report: &SharingReport<'_>, layout: &Layout, mark: &str, style: &str)
 fn title(report: &SharingReport<'_>, layout: &Layout) -> String {
     match (report.common(), layout.rows.len()) {
         (common, 1) => format!("{common}{}", report.name(0)),
-        ("", rows) => counted(rows as u64, "file"),
+        ("", rows) if report.sharing().groups.is_empty() => counted(rows as u64, "file"),
+        ("", rows) => format!("{}, and the data they share", counted(rows as u64, "file")),
         (common, _) => common.to_string(),
     }
 }
