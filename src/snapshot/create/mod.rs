@@ -71,7 +71,7 @@ use crate::fs::procfs;
 use crate::monitor::{Event, Monitor};
 use crate::snapshot::manifest::{self, Header, Time, Writer};
 use crate::snapshot::noting::{Notes, Noting};
-use crate::snapshot::repository::{self, BlockHashes, Problems, Published, Repository, Seen, Staging, Start};
+use crate::snapshot::repository::{self, BlockHashes, Clearing, Problems, Published, Repository, Seen, Staging, Start};
 use crate::tree::walk::Sources;
 use freeze::Frozen;
 use header::header;
@@ -187,14 +187,15 @@ fn take(
 /// Reports the steps that failed after a snapshot had appeared, and clears the leftovers. Returns the number of
 /// problems, which the snapshot itself does not have.
 fn end(repository: &Repository, published: &Published, options: &Options, monitor: &dyn Monitor) -> u64 {
-    published.later.iter().for_each(|error| monitor.problem(error));
-    let errors = published.later.len() as u64;
+    let clearing = Clearing::new(monitor);
+    published.later.iter().for_each(|error| clearing.problem(error));
     if !published.is_settled {
         // After a power cut the leftovers may be needed again.
-        return errors;
+        return clearing.errors();
     }
     // The snapshot is complete, also if this is interrupted.
-    errors + repository::clear_leftovers(repository, &[], options.threads_for(true), monitor).unwrap_or(0)
+    let _ = repository::clear_leftovers(repository, &[], options.threads_for(true), &clearing);
+    clearing.errors()
 }
 
 /// Takes the snapshot and compares it with an earlier one. Returns its counts.

@@ -8,7 +8,7 @@ use super::space::wait_for_earlier;
 use super::stats::{Counted, Freed, Row, Stats, Stopped};
 use crate::error::{Error, ErrorKind, Result};
 use crate::monitor::{Event, Monitor};
-use crate::snapshot::repository::{self, Leftover, Marks, Removed, Repository, SnapshotInfo, Unreported};
+use crate::snapshot::repository::{self, Clearing, Leftover, Marks, Removed, Repository, SnapshotInfo, Unreported};
 use crate::usage::{self, Bound};
 use std::collections::HashMap;
 use std::time::Instant;
@@ -168,13 +168,19 @@ impl<'a> Removal<'a> {
         if !self.has_leftovers || self.is_volatile {
             return Ok(());
         }
-        let used = useful(self.repository);
-        self.errors += repository::clear_leftovers(self.repository, &used, self.threads, self.monitor)?;
-        Ok(())
+        let clearing = Clearing::new(self.monitor);
+        let cleared = repository::clear_leftovers(self.repository, &useful(self.repository), self.threads, &clearing);
+        self.errors += clearing.errors();
+        cleared
     }
 
     /// Removes snapshots, and waits until their space is free. Returns whether all their files are deleted.
     pub(super) fn apply(&mut self, names: &[String], meter: &mut Meter) -> Result<bool> {
+        if self.is_volatile {
+            // That was reported. A sync that succeeds now does not prove that the earlier changes are on the disk.
+            self.keep_for(names, &Reason::Failed);
+            return Ok(false);
+        }
         let mut is_deleted = true;
         let mut rest = names.to_vec();
         while !rest.is_empty() {
@@ -183,7 +189,7 @@ impl<'a> Removal<'a> {
             }
             self.monitor.phase("removing", None);
             let removed = repository::remove(self.repository, &rest);
-            let Removed { gone, subvolumes, in_use, failed, without_space, later, is_volatile } = removed;
+            let Removed { gone, subvolumes, in_use, failed, without_space, unsynced, is_volatile, has_rest } = removed;
             for name in in_use {
                 self.keep_in_use(name);
             }
@@ -192,11 +198,10 @@ impl<'a> Removal<'a> {
             }
             let mut has_progress = !gone.is_empty();
             self.results.extend(gone.into_iter().map(|name| (name, None)));
-            later.iter().for_each(|error| self.problem(error));
-            if has_progress {
-                self.is_volatile = is_volatile;
-            }
-            if is_volatile {
+            unsynced.iter().for_each(|error| self.problem(error));
+            self.is_volatile |= is_volatile;
+            self.has_leftovers |= has_rest;
+            if self.is_volatile {
                 // The next run deletes their files, so there is no space for further renames.
                 (is_deleted, has_progress) = (false, false);
                 meter.expect_more();
@@ -231,6 +236,8 @@ impl<'a> Removal<'a> {
                 return Ok(false);
             }
         };
+        // If an old entry went and a new one is stuck, this is wrong: a removal until enough space is free may then
+        // remove a snapshot too many. Only meddling in the trash meanwhile leads to that.
         let is_deleted = stuck <= self.stuck;
         self.stuck = stuck;
         self.has_leftovers |= stuck > 0;

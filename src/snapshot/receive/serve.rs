@@ -5,7 +5,7 @@ use super::transfer::{begun, snapshot};
 use crate::error::{Error, Result};
 use crate::monitor::Monitor;
 use crate::snapshot::manifest::Time;
-use crate::snapshot::repository::{self, Repository};
+use crate::snapshot::repository::{self, Clearing, Repository};
 use crate::snapshot::stream::{Begin, Failure, Input, Offered, Op, Output, Reply, State, damage};
 use crate::util::semaphore::waiters;
 use crate::util::text;
@@ -123,7 +123,10 @@ fn receive_all<R: Read, W: Write>(
     repository::check_latest(repository)?;
     // Most of the time is spent waiting for inodes of the base.
     let threads = options.threads.unwrap_or_else(waiters);
-    stats.errors += repository::clear_leftovers(repository, &[], threads, monitor)?;
+    let clearing = Clearing::new(monitor);
+    let cleared = repository::clear_leftovers(repository, &[], threads, &clearing);
+    stats.errors += clearing.errors();
+    cleared?;
     // The last run may have ended before this, and the present one may receive nothing. The end reports errors.
     let _ = repository::correct_latest(repository);
     let received = receive_each(repository, from, replies, (options, threads), stats, monitor);

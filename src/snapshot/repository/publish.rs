@@ -118,7 +118,9 @@ fn clear(repository: &Repository, staging: &Staging) -> Result<()> {
     }
 }
 
-/// Completes the publishing of a snapshot that was interrupted after its tree had been renamed. It is on the disk then.
+/// Completes the publishing of a snapshot that was interrupted after its tree had been renamed. The repository's
+/// directory was synced, so the rename is on the disk as far as the kernel tells. On Btrfs the same commit as the
+/// caller's next change, or an earlier one, writes that the tree is read-only.
 pub(super) fn complete(repository: &Repository, partial: &Dir, name: &[u8]) -> Result<()> {
     let Some(name) = std::str::from_utf8(name).ok().filter(|name| check_name(name).is_ok()) else { return Ok(()) };
     if !partial.has_dir(name)? || partial.dir(name)?.stat("tree")?.is_some() {
@@ -127,8 +129,7 @@ pub(super) fn complete(repository: &Repository, partial: &Dir, name: &[u8]) -> R
     if repository.manifests.stat(name)?.is_none() || !repository.root.has_dir(name)? {
         return Ok(());
     }
-    subvolume::seal_published(repository, name)?;
-    repository.root.sync()
+    subvolume::seal_published(repository, name)
 }
 
 /// Moves the link `latest`, also after a removal. The link is on the disk when this returns.

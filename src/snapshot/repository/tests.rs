@@ -175,7 +175,7 @@ fn leftovers_of_killed_runs_are_cleared_and_block_nothing() {
     assert_eq!(names(&repository), ["kept"], "a manifest without its tree is none");
     discard(&repository, stage(&repository, "killed", 3), 2, &Silent).unwrap();
     drop(stage(&repository, "killed", 4));
-    clear_leftovers(&repository, &[], 2, &Silent).unwrap();
+    clear_leftovers(&repository, &[], 2, &Clearing::new(&Silent)).unwrap();
     for place in ["partial", "trash"] {
         assert_eq!(fs::read_dir(repo.join(".pleach").join(place)).unwrap().count(), 0, "{place}");
     }

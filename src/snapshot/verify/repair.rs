@@ -102,9 +102,9 @@ pub(super) fn repair(
         }
     }
     // Also after an error: the trees must not stay open.
-    let mut clearing = Clearing::new(monitor);
+    let clearing = Clearing::new(monitor);
     for (snapshot, tree) in std::mem::take(&mut repair.trees) {
-        if let Err(error) = tree.close(repository, &mut clearing) {
+        if let Err(error) = tree.close(repository, &clearing) {
             let name = &snapshots[snapshot].name;
             let hint = format!("the repaired files of the snapshot {name} are in place; the next run completes it");
             repair.problem(&error.hint_also(&hint));
