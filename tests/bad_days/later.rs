@@ -60,7 +60,8 @@ on_filesystems! {
         take(&["one"], &source, &repo);
         overwrite(&source.join("image"), 5000, b"changed");
         settle();
-        let run = without_sync(&repo, &snapshot_named("two", &source, &repo)).expect(3);
+        let has_seen = repo.join(".pleach/seen/one").exists();
+        let run = without_sync(&repo, &snapshot_named("two", &source, &repo)).expect(1);
         let run = run.saying("the snapshot two is complete, but may not survive a power cut");
         assert_eq!(number(&run.summary(), "errors"), 1);
         assert_eq!(listed(&repo), ["one", "two"]);
@@ -72,6 +73,7 @@ on_filesystems! {
         // After a power cut these may be needed.
         assert!(control("partial/two").exists());
         assert!(control("blocks/one").exists() || !fs.reflinks());
+        assert_eq!(control("seen/one").exists(), has_seen);
         let run = pleach(["verify".as_ref(), "--json".as_ref(), repo.as_os_str()]).expect(0);
         assert_eq!(number(&run.summary(), "damaged"), 0);
         take(&["three"], &source, &repo);

@@ -116,15 +116,6 @@ pub(crate) fn parts(repository: &Repository, name: &str) -> Vec<PathBuf> {
     paths.filter(|path| is_own(path) && path.parent().is_some_and(is_dir)).collect()
 }
 
-/// Refuses a directory in the place of the link `latest`, before anything is received: the link could not be moved.
-pub(crate) fn check_latest(repository: &Repository) -> Result<()> {
-    if repository.root.has_dir(LATEST)? {
-        return Err(Error::io("move the link", repository.root.join(LATEST), Errno::ISDIR)
-            .hint("nothing was received; move that directory away"));
-    }
-    Ok(())
-}
-
 /// Points `latest` to the newest snapshot, if it points elsewhere. If a damaged manifest hides which one is the newest,
 /// a link to an existing snapshot stays, and another link is removed.
 pub(crate) fn correct_latest(repository: &Repository) -> Result<()> {

@@ -31,8 +31,8 @@ fn stage(repository: &Repository, name: &str, created: i64) -> Staging {
 }
 
 fn publish(repository: &Repository, name: &str, created: i64) {
-    let published = super::publish(repository, stage(repository, name, created)).unwrap();
-    assert!(published.is_settled && published.later.is_empty());
+    let published = super::publish(repository, stage(repository, name, created), Latest::Moves).unwrap();
+    assert!(published.is_settled() && published.errors().count() == 0);
 }
 
 fn names(repository: &Repository) -> Vec<String> {
@@ -124,7 +124,8 @@ fn a_snapshot_appears_when_it_is_published_and_latest_points_at_it() {
     let repo = dir.path().join("repo");
     let staging = stage(&repository, "b", 1);
     assert!(names(&repository).is_empty());
-    assert!(super::publish(&repository, staging).unwrap().is_settled);
+    assert!(super::publish(&repository, staging, Latest::Stays).unwrap().is_settled());
+    assert!(!repo.join("latest").exists());
     publish(&repository, "a", 2);
     assert_eq!(names(&repository), ["b", "a"], "by creation");
     assert_eq!(fs::read_link(repo.join("latest")).unwrap().to_str(), Some("a"));
