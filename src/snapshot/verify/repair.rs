@@ -183,9 +183,12 @@ impl Repair<'_> {
                 let synced = shutdown::sync_directory(&dir).map_err(|errno| failed("sync the directory of", errno));
                 Ok(Some(Repaired { from, directory: timed.and(synced) }))
             }
-            not_replaced => {
-                timed.or_else(|error| self.failed(error))?;
-                not_replaced.map(|_| None)
+            Ok(None) => timed.map(|()| None),
+            Err(error) => {
+                if let Err(timed) = timed {
+                    self.problem(&timed);
+                }
+                Err(error)
             }
         }
     }
