@@ -142,6 +142,29 @@ on_filesystems! {
         kept.assert_adopted(&repo, source);
     }
 
+    [xfs, btrfs] fn backups_do_not_become_the_latest_snapshot(fs: &Filesystem) {
+        let kept = Kept::new(fs, ["2025-01-30_0200", "2025-01-31_0200", "2025-02-01_0200"]);
+        let (repo, source) = (fs.join("repo"), Path::new("/home/ann/letters"));
+        let latest = || fs::read_link(repo.join("latest")).unwrap();
+        pleach(snapshot_named("today", &kept.live, &repo)).expect(0);
+        let mut args: Vec<&OsStr> = kept.backups.iter().map(|backup| backup.as_os_str()).collect();
+        args.extend(["--source".as_ref(), source.as_os_str(), repo.as_os_str()]);
+        // One that may not survive a power cut is the last one, and is not passed over before that is certain.
+        let words = [&["adopt".as_ref(), "--json".as_ref()], &args[..]].concat();
+        let run = tools::without_sync(&repo, "", words).expect(1).saying("may not survive a power cut");
+        assert_eq!((sums(&run).adopted, run.summary()["complete"].as_bool()), (1, Some(false)));
+        assert_eq!(latest(), Path::new("today"));
+        let run = adopt(&args).expect(0);
+        assert_eq!((sums(&run).adopted, sums(&run).known, sums(&run).errors), (2, 1, 0));
+        assert_eq!(latest(), Path::new("today"));
+        assert_no_leftovers(&repo);
+        // Among themselves, the newest one is.
+        pleach([OsStr::new("remove"), repo.as_os_str(), "today".as_ref(), "2025-02".as_ref()]).expect(0);
+        assert_eq!(latest(), Path::new("2025-01-31T020000Z"));
+        adopt(&args).expect(0);
+        assert_eq!(latest(), Path::new("2025-02-01T020000Z"));
+    }
+
     fn a_history_continues_with_the_live_source(fs: &Filesystem) {
         let kept = Kept::new(fs, ["snap/daily.2/localhost/docs", "snap/daily.1/localhost/docs",
             "snap/daily.0/localhost/docs"]);

@@ -102,8 +102,8 @@ pub type Stopped = crate::error::Stopped<Stats>;
 ///
 /// # Errors
 /// If a directory has no backups, no backup has the wanted part, an option does not fit, or the repository cannot be
-/// used. A backup that lacks this part is reported and skipped. One that cannot be adopted ends the run; those before
-/// it are snapshots by then, and [`Stopped`] has them.
+/// used. A backup that lacks this part is reported and skipped. One that cannot be adopted ends the run, and so does a
+/// snapshot that may not survive a power cut. The backups before it are snapshots by then, and [`Stopped`] has them.
 pub fn adopt(
     dirs: &[PathBuf],
     repo: &Path,
@@ -143,8 +143,8 @@ pub fn adopt(
     });
     backups.sort_by_key(|backup| (backup.created, backup.tree()));
     if !options.dry_run {
-        // A killed run may have left one that is not complete.
-        Repository::open_or_make(repo, monitor)?;
+        // A killed run may have left one that is not complete. What an earlier run could not sync is synced now.
+        Repository::open_or_make(repo, monitor)?.sync()?;
     }
     let result = one_by_one(backups, repo, options, &mut stats, monitor);
     stats.seconds = begun.elapsed().as_secs_f64();
@@ -174,12 +174,14 @@ fn one_by_one(
             name: known,
             stats: None,
         };
+        let mut is_volatile = false;
         if row.known {
             stats.known += 1;
         } else {
             if !options.dry_run {
                 let taken = create_past(&backup, repo, &of_snapshot(options, last.clone()), &once)?;
                 stats.errors += taken.errors;
+                is_volatile = taken.is_volatile;
                 row.name = Some(taken.name.clone());
                 row.stats = Some(taken);
             }
@@ -187,6 +189,10 @@ fn one_by_one(
         }
         last = row.name.clone().or(last);
         stats.rows.push(row);
+        if is_volatile {
+            let hint = "the last snapshot may not survive a power cut; run the same command again";
+            return Err(Error::failed("adopt more backups into").at(repo).hint(hint));
+        }
     }
     Ok(())
 }

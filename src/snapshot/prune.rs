@@ -1,8 +1,8 @@
 //! Removes snapshots that no rule keeps.
 //!
 //! `keep` has the rules, `policy` applies them, and `calendar` has the periods that they count. `steps` are the parts
-//! that `remove` needs too, `forecast` counts the bytes that a removal would free, `space` those that it freed, and
-//! `stats` has the results.
+//! that `remove` needs too, and `until` removes until enough space is free. `forecast` counts the bytes that a removal
+//! would free, `space` those that it freed, and `stats` has the results.
 
 pub(super) mod calendar;
 pub(super) mod forecast;
@@ -13,6 +13,7 @@ pub(super) mod policy;
 mod space;
 mod stats;
 pub(super) mod steps;
+mod until;
 
 pub use crate::usage::Bound;
 pub use calendar::Local;

@@ -174,8 +174,8 @@ impl Repair {
     /// Takes the lock, completes a repair that was killed, and opens the sound copies.
     fn begin(repository: &Repository, from: &RepairFrom, monitor: &dyn Monitor) -> Result<Repair> {
         let lock = repository.lock(monitor)?;
-        let mut clearing = Clearing::new(monitor);
-        repository::complete_repairs(repository, &mut clearing);
+        let clearing = Clearing::new(monitor);
+        repository::complete_repairs(repository, &clearing);
         let (origin, errors) = (Origin::open(repository, from)?, clearing.errors());
         Ok(Repair { origin, findings: Findings::default(), errors, _lock: lock })
     }

@@ -1,8 +1,8 @@
 //! Steps that fail after the work counts: a snapshot has appeared or is gone. The run reports them, and its result.
 
-use super::behind;
 use crate::harness::*;
 use crate::on_filesystems;
+use pleach::monitor::Silent;
 use serde_json::Value;
 use std::ffi::OsStr;
 use std::fs;
@@ -10,8 +10,11 @@ use std::path::Path;
 
 /// Runs pleach; each fsync of the file or directory `at` fails.
 fn without_sync(at: &Path, args: &[&OsStr]) -> Run {
-    let strace = ["strace", "-f", "-qq", "-o", "/dev/null", "-e", "inject=fsync:error=EIO", "-P"];
-    behind(&[&strace[..], &[at.to_str().unwrap()]].concat(), args)
+    tools::without_sync(at, "", args.iter().copied())
+}
+
+fn prune(repo: &Path) -> [&OsStr; 4] {
+    ["prune".as_ref(), "--json".as_ref(), "--keep-last=99".as_ref(), repo.as_os_str()]
 }
 
 /// Takes a snapshot for each of these names.
@@ -57,7 +60,8 @@ on_filesystems! {
         take(&["one"], &source, &repo);
         overwrite(&source.join("image"), 5000, b"changed");
         settle();
-        let run = without_sync(&repo, &snapshot_named("two", &source, &repo)).expect(3);
+        let has_seen = repo.join(".pleach/seen/one").exists();
+        let run = without_sync(&repo, &snapshot_named("two", &source, &repo)).expect(1);
         let run = run.saying("the snapshot two is complete, but may not survive a power cut");
         assert_eq!(number(&run.summary(), "errors"), 1);
         assert_eq!(listed(&repo), ["one", "two"]);
@@ -69,6 +73,7 @@ on_filesystems! {
         // After a power cut these may be needed.
         assert!(control("partial/two").exists());
         assert!(control("blocks/one").exists() || !fs.reflinks());
+        assert_eq!(control("seen/one").exists(), has_seen);
         let run = pleach(["verify".as_ref(), "--json".as_ref(), repo.as_os_str()]).expect(0);
         assert_eq!(number(&run.summary(), "damaged"), 0);
         take(&["three"], &source, &repo);
@@ -84,6 +89,8 @@ on_filesystems! {
         take(&["three"], &source, &repo);
         without_sync(&other, &replicate).expect(1).saying("may not survive a power cut");
         assert_eq!(listed(&other), ["one", "two", "three"]);
+        // Nothing is left to send, but nobody must believe that all is well.
+        without_sync(&other, &replicate).expect(3).saying("cannot sync");
         pleach(replicate).expect(0);
         assert_only(&other, &["one", "three", "two"]);
     }
@@ -119,8 +126,37 @@ on_filesystems! {
         assert_eq!(names(&repo.join(".pleach/manifests")), ["one", "three", "two"]);
         let trees = if tools::is_subvolume(&repo.join("three")) { 0 } else { 2 };
         assert_eq!(names(&repo.join(".pleach/trash")).len(), trees);
-        pleach(["prune".as_ref(), "--keep-last=9".as_ref(), repo.as_os_str()]).expect(0);
+        // The next run deletes their files only if it can sync that they are gone.
+        let run = without_sync(&repo, &prune(&repo)).expect(3).saying("nothing is cleared until this succeeds");
+        assert_eq!(number(&run.summary(), "errors"), 1);
+        without_sync(&repo, &snapshot_named("one", &source, &repo)).expect(1).saying("cannot sync");
+        assert_eq!(names(&repo.join(".pleach/manifests")), ["one", "three", "two"]);
+        assert_eq!(names(&repo.join(".pleach/trash")).len(), trees);
+        pleach(prune(&repo)).expect(0);
         assert_only(&repo, &["three"]);
+    }
+
+    [xfs] fn after_a_sync_that_failed_a_removal_removes_no_further_snapshots(fs: &Filesystem) {
+        let (source, repo) = (fs.dir("source"), fs.join("repo"));
+        tree::plain(&source);
+        // More than are removed together.
+        let all: Vec<String> = (0..70).map(|number| format!("s{number:02}")).collect();
+        for name in &all {
+            stop::take(name, &source, &repo, &Silent).expect("a snapshot");
+        }
+        settle();
+        take(&["last"], &source, &repo);
+        let words: Vec<&str> = all.iter().map(String::as_str).collect();
+        // The first two precede the work.
+        let run = tools::without_sync(&repo, "3", remove(&repo, &words)).expect(3);
+        let run = run.saying("a power cut may bring them back");
+        let kept: Vec<String> = fates(&run).into_iter().filter(|(_, kept)| *kept).map(|(name, _)| name).collect();
+        assert_eq!(kept, all[64..]);
+        assert_eq!((number(&run.summary(), "removed"), number(&run.summary(), "errors")), (64, 1));
+        assert_eq!(names(&repo.join(".pleach/manifests")).len(), 71);
+        assert_eq!(names(&repo.join(".pleach/trash")).len(), 64);
+        pleach(prune(&repo)).expect(0);
+        assert_only(&repo, &[&["last"][..], &words[64..]].concat());
     }
 
     fn a_manifest_that_stays_hinders_no_removal_and_goes_with_the_next_run(fs: &Filesystem) {
@@ -129,12 +165,17 @@ on_filesystems! {
         take(&["one", "two", "three"], &source, &repo);
         let manifest = repo.join(".pleach/manifests/one");
         tools::tool("chattr", &["+i"], &manifest);
-        let run = pleach(remove(&repo, &["one", "two"])).expect(3).saying("the snapshot one is gone");
+        let stuck = repo.join(".pleach/partial/stuck");
+        fs::create_dir(&stuck).unwrap();
+        tools::tool("chattr", &["+i"], &stuck);
+        let run = pleach(remove(&repo, &["one", "two"])).expect(3).saying("manifests/one").saying("partial/stuck");
         assert_eq!(fates(&run), gone(&["one", "two"]));
-        assert_eq!(number(&run.summary(), "errors"), 1);
+        assert_eq!((number(&run.summary(), "errors"), run.lines::<json_lines::Problem>().len()), (2, 2));
         assert_eq!(listed(&repo), ["three"]);
-        tools::tool("chattr", &["-i"], &manifest);
-        pleach(["prune".as_ref(), "--keep-last=9".as_ref(), repo.as_os_str()]).expect(0);
+        for path in [&manifest, &stuck] {
+            tools::tool("chattr", &["-i"], path);
+        }
+        pleach(prune(&repo)).expect(0);
         assert_only(&repo, &["three"]);
     }
 

@@ -286,6 +286,16 @@ pub(crate) fn interrupted_at<'a>(calls: &str, nth: u32, args: impl IntoIterator<
     finish(strace.arg(env!("CARGO_BIN_EXE_pleach")).args(args).env_remove("PLEACH_REPO").stdin(Stdio::null()))
 }
 
+/// Runs pleach; the fsync calls of the file or directory `at` fail: all of them, or those that `when` names for
+/// strace(1).
+pub(crate) fn without_sync<'a>(at: &Path, when: &str, args: impl IntoIterator<Item = &'a OsStr>) -> Run {
+    let when = if when.is_empty() { String::new() } else { format!(":when={when}") };
+    let mut strace = Command::new("strace");
+    strace.args(["-f", "-qq", "-o", "/dev/null", "-e", &format!("inject=fsync:error=EIO{when}"), "-P"]).arg(at);
+    strace.arg(env!("CARGO_BIN_EXE_pleach")).args(args).env_remove("PLEACH_REPO").env("TZ", "UTC");
+    finish(strace.stdin(Stdio::null()))
+}
+
 /// The regular files below `dir`.
 pub(crate) fn files(dir: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();

@@ -101,6 +101,20 @@ on_filesystems! {
         }
     }
 
+    fn a_snapshot_that_may_not_survive_a_power_cut_costs_no_other(fs: &Filesystem) {
+        let old = taken(fs, 2);
+        let (repo, profile) = (fs.join("repo"), usual(fs, "[prune]\nkeep_last = 1\n"));
+        let words = ["run".as_ref(), "--json".as_ref(), profile.as_os_str()];
+        let done = tools::without_sync(&repo, "", words).expect(1).saying("may not survive a power cut");
+        let skipped = Value::from("the new snapshot may not survive a power cut");
+        assert_steps(&done, &[("snapshot", 1.into()), ("prune", skipped)]);
+        assert_eq!(published(&repo).len(), 3);
+        assert_eq!(&published(&repo)[..2], old);
+        settle();
+        run(&profile, &[]).expect(0);
+        assert_eq!(published(&repo).len(), 1);
+    }
+
     fn runs_without_a_new_snapshot_remove_nothing(fs: &Filesystem) {
         let old = taken(fs, 3);
         let (repo, metrics) = (fs.join("repo"), fs.join("x.prom"));

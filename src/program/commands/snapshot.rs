@@ -64,6 +64,10 @@ pub(super) fn take(
     let scope = Some(scope).filter(|_| !is_filtered);
     let stats = progress::watch_estimated(output, scope, |monitor| create::create(sources, repo, options, monitor))?;
     let falls_short = snapshot::show(output, &stats, repo, options, required);
-    let status = status(stats.errors + u64::from(falls_short));
+    let status = match stats.is_volatile {
+        // A run must not prune because of a snapshot that may not survive a power cut.
+        true => ExitStatus::Failed,
+        false => status(stats.errors + u64::from(falls_short)),
+    };
     Ok((stats, status))
 }

@@ -71,7 +71,9 @@ use crate::fs::procfs;
 use crate::monitor::{Event, Monitor};
 use crate::snapshot::manifest::{self, Header, Time, Writer};
 use crate::snapshot::noting::{Notes, Noting};
-use crate::snapshot::repository::{self, BlockHashes, Problems, Published, Repository, Seen, Staging, Start};
+use crate::snapshot::repository::{
+    self, BlockHashes, Clearing, Latest, Problems, Published, Repository, Seen, Staging, Start,
+};
 use crate::tree::walk::Sources;
 use freeze::Frozen;
 use header::header;
@@ -179,7 +181,8 @@ fn take(
                     let problems = Problems { count, first, skipped, skipped_count: Some(skipped_count) };
                     repository::note_problems(&repository, &stats.name, &problems);
                 }
-                stats.errors += end(&repository, &published, options, outer);
+                stats.is_volatile = published.synced.is_err();
+                stats.errors += end(&repository, &published, past.is_some(), options, outer);
                 return Ok(stats);
             }
             Err(error) => return Err(error),
@@ -187,17 +190,25 @@ fn take(
     }
 }
 
-/// Reports the steps that failed after a snapshot had appeared, and clears the leftovers. Returns the number of
-/// problems, which the snapshot itself does not have.
-fn end(repository: &Repository, published: &Published, options: &Options, monitor: &dyn Monitor) -> u64 {
-    published.later.iter().for_each(|error| monitor.problem(error));
-    let errors = published.later.len() as u64;
-    if !published.is_settled {
+/// Reports the steps that failed after a snapshot had appeared, corrects `latest` after one of the past, and clears the
+/// leftovers. Returns the number of problems, which the snapshot itself does not have.
+fn end(repository: &Repository, published: &Published, is_past: bool, options: &Options, monitor: &dyn Monitor) -> u64 {
+    let clearing = Clearing::new(monitor);
+    published.errors().for_each(|error| clearing.problem(error));
+    let corrected = if is_past { repository::correct_latest(repository) } else { Ok(()) };
+    // That the link could not be synced either is no news.
+    if let Err(error) = corrected
+        && published.synced.is_ok()
+    {
+        clearing.problem(&error.or_hint("the snapshot is complete"));
+    }
+    if !published.is_settled() {
         // After a power cut the leftovers may be needed again.
-        return errors;
+        return clearing.errors();
     }
     // The snapshot is complete, also if this is interrupted.
-    errors + repository::clear_leftovers(repository, &[], options.threads_for(true), monitor).unwrap_or(0)
+    let _ = repository::clear_leftovers(repository, &[], options.threads_for(true), &clearing);
+    clearing.errors()
 }
 
 /// Takes the snapshot and compares it with an earlier one. Returns its counts.
@@ -243,12 +254,13 @@ fn take_beside(
     match result {
         Ok((stats, seen)) => {
             monitor.phase("publishing", None);
-            let published = repository::publish(repository, staging)?;
-            note_seen(repository, (&name, parent.map(|parent| parent.name.as_str())), seen);
+            let latest = if past.is_some() { Latest::Stays } else { Latest::Moves };
+            let published = repository::publish(repository, staging, latest)?;
+            // After a power cut, the records about the snapshot before may be needed again.
+            let replaced = parent.filter(|_| published.is_settled());
+            note_seen(repository, (&name, replaced.map(|parent| parent.name.as_str())), seen);
             let stats = cost::measure(Stats { name, ..stats }, repository, (before, filesystem), is_based, options);
-            if published.is_settled
-                && let Some(parent) = parent.filter(|parent| parent.sources == header.sources)
-            {
+            if let Some(parent) = replaced.filter(|parent| parent.sources == header.sources) {
                 repository::drop_blocks(repository, &parent.name);
             }
             Ok((stats, published))

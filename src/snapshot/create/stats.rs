@@ -54,8 +54,12 @@ pub struct Stats {
     pub hole_bytes: u64,
     /// Entries that the user excluded.
     pub excluded: exclude::Counts,
-    /// Entries that were skipped or kept with a defect; each was reported to the monitor.
+    /// Entries that were skipped or kept with a defect, and steps that failed after the snapshot had appeared; each was
+    /// reported to the monitor.
     pub errors: u64,
+    /// Whether a power cut may undo the snapshot, because a sync failed. It is complete, but nothing should be deleted
+    /// because it exists.
+    pub is_volatile: bool,
     /// Why data was copied instead of cloned, with the bytes for each reason.
     pub reasons: BTreeMap<Reason, u64>,
     /// The space that the last blocks of copied files take beyond their data.

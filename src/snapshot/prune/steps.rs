@@ -1,14 +1,14 @@
 //! The steps of a removal that `prune` and `remove` have in common. Snapshots in use stay; the others are removed,
-//! or in a dry run only counted.
+//! or in a dry run only counted. `until` removes them one by one.
 
 use super::Meter;
 use super::forecast::forecast;
-use super::keep::{Free, Reason};
-use super::space::{held_open, wait_for_earlier};
+use super::keep::Reason;
+use super::space::wait_for_earlier;
 use super::stats::{Counted, Freed, Row, Stats, Stopped};
 use crate::error::{Error, ErrorKind, Result};
 use crate::monitor::{Event, Monitor};
-use crate::snapshot::repository::{self, Leftover, Marks, Removed, Repository, SnapshotInfo, Unreported};
+use crate::snapshot::repository::{self, Clearing, Leftover, Marks, Removed, Repository, SnapshotInfo, Unreported};
 use crate::usage::{self, Bound};
 use std::collections::HashMap;
 use std::time::Instant;
@@ -29,15 +29,15 @@ pub(in crate::snapshot) struct Manner {
 
 /// A removal in progress.
 pub(in crate::snapshot) struct Removal<'a> {
-    repository: &'a Repository,
+    pub(super) repository: &'a Repository,
     monitor: &'a dyn Monitor,
     threads: usize,
-    is_dry_run: bool,
+    pub(super) is_dry_run: bool,
     no_wait: bool,
     /// The snapshots that no rule keeps, and why each is kept nevertheless; `None`: it is gone.
-    results: HashMap<String, Option<Reason>>,
+    pub(super) results: HashMap<String, Option<Reason>>,
     /// How exact the number of removed snapshots is.
-    bound: Bound,
+    pub(super) bound: Bound,
     errors: u64,
     /// Whether something could not be cleared. The end of the run tries it again, with the space that was freed.
     has_leftovers: bool,
@@ -46,7 +46,7 @@ pub(in crate::snapshot) struct Removal<'a> {
     /// Whether a power cut may bring removed snapshots back. Then nothing else may be deleted.
     is_volatile: bool,
     /// The space that was freed.
-    freed: Freed,
+    pub(super) freed: Freed,
     /// Keeps other runs away. Dropped at the end.
     _lock: Option<repository::Lock>,
 }
@@ -135,116 +135,6 @@ impl<'a> Removal<'a> {
         removed
     }
 
-    /// Removes these snapshots one by one, until so much space is free. It always waits for their space.
-    ///
-    /// # Errors
-    /// As [`remove`](Self::remove). Before anything was removed also if that is impossible.
-    pub(in crate::snapshot) fn remove_until(&mut self, names: &[String], free: Free) -> Result<()> {
-        let wanted = |space: repository::Space| match free {
-            Free::Bytes(bytes) => bytes,
-            Free::Percent(percent) => (space.total as f64 * percent / 100.0) as u64,
-        };
-        let missing = |removal: &Self| {
-            let failed = || Error::failed("find out the free space of").at(removal.repository.path());
-            let space = repository::space(removal.repository.fd()).ok_or_else(failed)?;
-            Ok::<u64, Error>(wanted(space).saturating_sub(space.free))
-        };
-        let total = repository::space(self.repository.fd()).map(|space| (space.total, wanted(space)));
-        if total.is_some_and(|(total, wanted)| wanted >= total) {
-            let error = Error::usage("keep more space free than there is on the filesystem of");
-            return Err(error.at(self.repository.path()));
-        }
-        if self.is_dry_run {
-            let names = self.not_in_use(names);
-            let missing = missing(self)?;
-            let (mut fewest, mut most) = (0, names.len());
-            while missing > 0 && fewest < most {
-                let middle = (fewest + most) / 2;
-                let is_enough = self.foretell(&names[..middle])?.bytes >= missing;
-                (fewest, most) = if is_enough { (fewest, middle) } else { (middle + 1, most) };
-            }
-            self.keep_for(&names[fewest..], &Reason::Free);
-            let freed = self.foretell(&names[..fewest])?;
-            // The more a snapshot frees, the fewer must go.
-            self.bound = match freed.bound {
-                Bound::AtLeast => Bound::AtMost,
-                Bound::AtMost => Bound::AtLeast,
-                same => same,
-            };
-            if freed.bytes < missing {
-                let hint = match freed.bound {
-                    Bound::Exact => "the rules keep all other snapshots",
-                    _ => "the rules keep all other snapshots; the space that these free is not known exactly",
-                };
-                self.problem(&too_few(self.repository).hint(hint));
-            }
-            self.freed = freed;
-            return Ok(());
-        }
-        let mut meter = Meter::begin(self.repository, true, self.monitor);
-        let removed = self.remove_each(names, missing, &mut meter);
-        if self.results.values().any(Option::is_none) {
-            self.freed = meter.freed(self.repository);
-        }
-        removed
-    }
-
-    /// Removes these snapshots one by one, until no space is missing.
-    fn remove_each(
-        &mut self,
-        names: &[String],
-        missing: impl Fn(&Self) -> Result<u64>,
-        meter: &mut Meter,
-    ) -> Result<()> {
-        let held_before = held_open(self.repository);
-        let mut is_held = false;
-        let mut lacking = missing(self)?;
-        for (number, name) in names.iter().enumerate() {
-            if lacking == 0 {
-                self.keep_for(&names[number..], &Reason::Free);
-                break;
-            }
-            let is_deleted = self.apply(std::slice::from_ref(name), meter)?;
-            let is_gone = self.results.get(name).is_some_and(Option::is_none);
-            lacking = match missing(self) {
-                Ok(lacking) => lacking,
-                Err(error) => {
-                    // Nobody knows whether another one must go.
-                    self.problem(&error);
-                    self.keep_for(&names[number + 1..], &Reason::Failed);
-                    return Ok(());
-                }
-            };
-            if !is_gone || lacking == 0 {
-                continue;
-            }
-            if !meter.is_settled() || !is_deleted {
-                // Nobody knows how much this one frees in the end, so no other one is removed for it.
-                self.keep_for(&names[number + 1..], &Reason::Free);
-                break;
-            }
-            if held_open(self.repository).bytes_since(&held_before) >= lacking {
-                // These files will free enough, as soon as they are closed.
-                self.keep_for(&names[number + 1..], &Reason::Free);
-                meter.expect_more();
-                is_held = true;
-                break;
-            }
-        }
-        if lacking > 0 {
-            let error = too_few(self.repository);
-            let hint = if is_held {
-                "the space of a removed snapshot is not free yet: another process holds its files open; run again later"
-            } else if meter.is_settled() {
-                "the rules keep all other snapshots"
-            } else {
-                "the space of a removed snapshot is not free yet; run again later"
-            };
-            self.problem(&error.hint(hint));
-        }
-        Ok(())
-    }
-
     /// The rows with what became of them, and the sums. `removed` is the result of the removal.
     pub(in crate::snapshot) fn finish(
         mut self,
@@ -278,13 +168,19 @@ impl<'a> Removal<'a> {
         if !self.has_leftovers || self.is_volatile {
             return Ok(());
         }
-        let used = useful(self.repository);
-        self.errors += repository::clear_leftovers(self.repository, &used, self.threads, self.monitor)?;
-        Ok(())
+        let clearing = Clearing::new(self.monitor);
+        let cleared = repository::clear_leftovers(self.repository, &useful(self.repository), self.threads, &clearing);
+        self.errors += clearing.errors();
+        cleared
     }
 
     /// Removes snapshots, and waits until their space is free. Returns whether all their files are deleted.
-    fn apply(&mut self, names: &[String], meter: &mut Meter) -> Result<bool> {
+    pub(super) fn apply(&mut self, names: &[String], meter: &mut Meter) -> Result<bool> {
+        if self.is_volatile {
+            // That was reported. A sync that succeeds now does not prove that the earlier changes are on the disk.
+            self.keep_for(names, &Reason::Failed);
+            return Ok(false);
+        }
         let mut is_deleted = true;
         let mut rest = names.to_vec();
         while !rest.is_empty() {
@@ -293,7 +189,7 @@ impl<'a> Removal<'a> {
             }
             self.monitor.phase("removing", None);
             let removed = repository::remove(self.repository, &rest);
-            let Removed { gone, subvolumes, in_use, failed, without_space, later, is_volatile } = removed;
+            let Removed { gone, subvolumes, in_use, failed, without_space, unsynced, is_volatile, has_rest } = removed;
             for name in in_use {
                 self.keep_in_use(name);
             }
@@ -302,11 +198,10 @@ impl<'a> Removal<'a> {
             }
             let mut has_progress = !gone.is_empty();
             self.results.extend(gone.into_iter().map(|name| (name, None)));
-            later.iter().for_each(|error| self.problem(error));
-            if has_progress {
-                self.is_volatile = is_volatile;
-            }
-            if is_volatile {
+            unsynced.iter().for_each(|error| self.problem(error));
+            self.is_volatile |= is_volatile;
+            self.has_leftovers |= has_rest;
+            if self.is_volatile {
                 // The next run deletes their files, so there is no space for further renames.
                 (is_deleted, has_progress) = (false, false);
                 meter.expect_more();
@@ -341,6 +236,8 @@ impl<'a> Removal<'a> {
                 return Ok(false);
             }
         };
+        // If an old entry went and a new one is stuck, this is wrong: a removal until enough space is free may then
+        // remove a snapshot too many. Only meddling in the trash meanwhile leads to that.
         let is_deleted = stuck <= self.stuck;
         self.stuck = stuck;
         self.has_leftovers |= stuck > 0;
@@ -358,12 +255,12 @@ impl<'a> Removal<'a> {
         self.results.insert(name, Some(Reason::InUse));
     }
 
-    fn keep_for(&mut self, names: &[String], reason: &Reason) {
+    pub(super) fn keep_for(&mut self, names: &[String], reason: &Reason) {
         self.results.extend(names.iter().map(|name| (name.clone(), Some(reason.clone()))));
     }
 
     /// The snapshots that nobody reads; the others are reported and kept.
-    fn not_in_use(&mut self, names: &[String]) -> Vec<String> {
+    pub(super) fn not_in_use(&mut self, names: &[String]) -> Vec<String> {
         let (used, free): (Vec<_>, Vec<_>) =
             names.iter().cloned().partition(|name| repository::is_in_use(self.repository, name));
         for name in used {
@@ -373,7 +270,7 @@ impl<'a> Removal<'a> {
     }
 
     /// Counts what removing these snapshots would free, and marks them as removed.
-    fn foretell(&mut self, names: &[String]) -> Result<Freed> {
+    pub(super) fn foretell(&mut self, names: &[String]) -> Result<Freed> {
         self.results.extend(names.iter().map(|name| (name.clone(), None)));
         let options = usage::Options { threads: Some(self.threads), ..usage::Options::default() };
         // Whoever compares the figure with the free space should not see the space of earlier deletions.
@@ -389,9 +286,4 @@ impl<'a> Removal<'a> {
 /// matters more.
 fn useful(repository: &Repository) -> Vec<Leftover> {
     repository::leftovers(repository).unwrap_or_default()
-}
-
-/// All snapshots that may be removed do not free enough space.
-fn too_few(repository: &Repository) -> Error {
-    Error::failed("free enough space in").at(repository.path())
 }

@@ -5,7 +5,8 @@ use super::transfer::{begun, snapshot};
 use crate::error::{Error, Result};
 use crate::monitor::Monitor;
 use crate::snapshot::manifest::Time;
-use crate::snapshot::repository::{self, Repository};
+use crate::snapshot::noting::Noting;
+use crate::snapshot::repository::{self, Clearing, Repository};
 use crate::snapshot::stream::{Begin, Failure, Input, Offered, Op, Output, Reply, State, damage};
 use crate::util::semaphore::waiters;
 use crate::util::text;
@@ -47,7 +48,7 @@ pub struct Stats {
     pub stream_bytes: u64,
     /// Bytes of the stream as it arrived.
     pub wire_bytes: u64,
-    /// Problems that cost no snapshot.
+    /// Problems that cost no snapshot; each was reported to the monitor.
     pub errors: u64,
     /// How long it took.
     pub seconds: f64,
@@ -68,22 +69,26 @@ pub fn receive(
 ) -> Result<Stats> {
     let begun = Instant::now();
     let repository = if options.must_exist { Repository::open(repo)? } else { Repository::open_or_create(repo)? };
-    let stats = serve(&repository, from, replies, options, monitor)?;
+    let stats = serve(&repository, from, replies, options, false, monitor)?;
     Ok(Stats { seconds: begun.elapsed().as_secs_f64(), ..stats })
 }
 
-/// Receives snapshots until the sender ends. With `replies`, the sender learns what happens.
+/// Receives snapshots until the sender ends. With `replies`, the sender learns what happens. If the sender only plans,
+/// nothing is changed.
 pub(crate) fn serve<R: Read, W: Write>(
     repository: &Repository,
     from: R,
     replies: Option<W>,
     options: &Options,
+    is_plan: bool,
     monitor: &dyn Monitor,
 ) -> Result<Stats> {
     let mut replies = replies.map(|to| Output::begin(to, false)).transpose()?;
     let mut stats = Stats::default();
-    let result = receive_all(repository, from, &mut replies, options, &mut stats, monitor)
+    let noting = Noting::new(monitor);
+    let result = receive_all(repository, from, &mut replies, (options, is_plan), &mut stats, &noting)
         .map_err(|error| if monitor.is_cancelled() { Error::interrupted() } else { error });
+    stats.errors = noting.finish().count;
     match (result, &mut replies) {
         (Ok(()), _) => Ok(stats),
         (Err(error), Some(replies)) => {
@@ -115,21 +120,24 @@ fn receive_all<R: Read, W: Write>(
     repository: &Repository,
     from: R,
     replies: &mut Option<Output<W>>,
-    options: &Options,
+    (options, is_plan): (&Options, bool),
     stats: &mut Stats,
     monitor: &dyn Monitor,
 ) -> Result<()> {
     let _lock = repository.lock(monitor)?;
-    repository::check_latest(repository)?;
+    repository::check_latest(repository, "nothing was received")?;
     // Most of the time is spent waiting for inodes of the base.
     let threads = options.threads.unwrap_or_else(waiters);
-    stats.errors += repository::clear_leftovers(repository, &[], threads, monitor)?;
-    // The last run may have ended before this, and the present one may receive nothing. The end reports errors.
-    let _ = repository::correct_latest(repository);
+    if is_plan {
+        return receive_each(repository, from, replies, (options, threads), stats, monitor);
+    }
+    repository::clear_leftovers(repository, &[], threads, &Clearing::new(monitor))?;
     let received = receive_each(repository, from, replies, (options, threads), stats, monitor);
-    let corrected = repository::correct_latest(repository);
-    if let (Ok(()), Err(error)) = (&received, &corrected) {
-        problem(error, stats, monitor);
+    // Also if nothing was received: the last run may have ended before this. The error of the transfer matters more.
+    if let Err(error) = repository::correct_latest(repository)
+        && received.is_ok()
+    {
+        monitor.problem(&error.or_hint("all snapshots are complete; the next run corrects the link"));
     }
     received
 }
@@ -169,12 +177,12 @@ fn receive_each<R: Read, W: Write>(
                 if has(repository, &begin)? {
                     pass_over(&mut input, monitor)?;
                 } else {
-                    let (received, later) = snapshot(repository, &mut input, &begin, threads, monitor)?;
+                    let (received, unsealed) = snapshot(repository, &mut input, &begin, threads, monitor)?;
                     // It is a snapshot now, whatever fails.
-                    if let Some(error) = &later {
-                        problem(error, stats, monitor);
+                    if let Some(error) = &unsealed {
+                        monitor.problem(error);
                     }
-                    // The newest one may be here already. The end reports errors.
+                    // Now and not only at the end, which may be hours away. The end reports errors.
                     let _ = repository::correct_latest(repository);
                     let Received { name, data_bytes, shared_bytes } = received;
                     stats.snapshots.push(name);
@@ -188,12 +196,6 @@ fn receive_each<R: Read, W: Write>(
             _ => return Err(damage("a snapshot does not begin")),
         }
     }
-}
-
-/// Reports a problem that costs no snapshot.
-fn problem(error: &Error, stats: &mut Stats, monitor: &dyn Monitor) {
-    stats.errors += 1;
-    monitor.problem(error);
 }
 
 /// Whether the repository has this snapshot: a stream in a file may be received again.

@@ -6,7 +6,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::fs::filesystem::{Filesystem, Kind};
 use crate::monitor::{Amount, Monitor};
 use crate::snapshot::manifest::Writer;
-use crate::snapshot::repository::{self, Published, Repository, Staging, Start};
+use crate::snapshot::repository::{self, Latest, Repository, Staging, Start};
 use crate::snapshot::stream::{Begin, Digest, Input, Op, Position, damage};
 use std::io::Read;
 use std::os::fd::AsFd as _;
@@ -19,8 +19,8 @@ pub(super) fn begun(repository: &Repository, name: &str, identity: &Digest) -> O
     Some((note.base.map(|(name, _)| name), note.position))
 }
 
-/// Receives one snapshot. `input` is behind its `Begin`. The caller holds the lock. Also returns the error of a step
-/// that failed after the snapshot had appeared.
+/// Receives one snapshot. `input` is behind its `Begin`. The caller holds the lock, and corrects `latest`. Also returns
+/// why the snapshot could not be made read-only after it had appeared.
 pub(super) fn snapshot<R: Read>(
     repository: &Repository,
     input: &mut Input<R>,
@@ -54,12 +54,13 @@ pub(super) fn snapshot<R: Read>(
         Ok(received) => {
             monitor.phase("publishing", None);
             repository::note_identity(repository, &begin.header.name, &begin.identity)?;
-            let Published { later, is_settled } = repository::publish(repository, staging)?;
-            match later.into_iter().next() {
-                // The sender must not believe that it is there for good.
-                Some(error) if !is_settled => Err(error),
-                later => Ok((received, later)),
+            let published = repository::publish(repository, staging, Latest::Stays)?;
+            if let (Err(sealed), Err(_)) = (&published.sealed, &published.synced) {
+                monitor.problem(sealed);
             }
+            // The sender must not believe that it is there for good.
+            published.synced?;
+            Ok((received, published.sealed.err()))
         }
         // A transfer that was cut can go on.
         Err(error) if error.kind() != ErrorKind::Damage && journal::read(&staging).is_some() => Err(error),

@@ -5,6 +5,7 @@ use super::work::{Turn, Work};
 use crate::error::{Advice, Error, Result};
 use crate::fs::filesystem::Filesystem;
 use crate::monitor::{Event, Monitor};
+use crate::snapshot::noting::Noting;
 use crate::snapshot::receive;
 use crate::snapshot::repository::{CONTROL, Repository, check_outside};
 use crate::snapshot::source_path;
@@ -21,24 +22,35 @@ pub(super) fn run(
     work: &mut Work,
     threads: Option<usize>,
 ) -> Result<Turn> {
+    let noting = Noting::new(conversation.monitor);
+    let turn = converse(to, conversation, work, threads, &Quiet(&noting));
+    // Also those of a conversation that ended early: they were shown.
+    work.stats.problems += noting.finish().count;
+    turn
+}
+
+fn converse(
+    to: &Repository,
+    conversation: &Conversation<'_>,
+    work: &mut Work,
+    threads: Option<usize>,
+    monitor: &Quiet<'_>,
+) -> Result<Turn> {
     let pipe = || std::io::pipe().map_err(|cause| Error::failed("make a pipe").because(cause));
     let ((stream, out), (answers, replies)) = (pipe()?, pipe()?);
     // A larger pipe means fewer switches between the threads. This is advice.
     let _ = rustix::pipe::fcntl_setpipe_size(&out, BUFFER);
-    let monitor = Quiet(conversation.monitor);
     std::thread::scope(|scope| {
         let receiver = std::thread::Builder::new().spawn_scoped(scope, || {
             let options = receive::Options { threads, ..receive::Options::default() };
-            receive::serve(to, BufReader::with_capacity(BUFFER, stream), Some(replies), &options, &monitor)
+            let stream = BufReader::with_capacity(BUFFER, stream);
+            receive::serve(to, stream, Some(replies), &options, conversation.dry_run, monitor)
         });
         let receiver = receiver.map_err(|cause| Error::failed("start a thread").because(cause))?;
         let turn = conversation.run(work, out, answers);
         let received = receiver.join().unwrap_or_else(|_| Err(Error::failed("receive into").at(to.path())));
         match (turn, received) {
-            (Ok(turn), received) => {
-                work.stats.problems += received.map_or(0, |received| received.errors);
-                Ok(turn)
-            }
+            (Ok(turn), _) => Ok(turn),
             _ if conversation.monitor.is_cancelled() => Err(Error::interrupted()),
             (Err(Obstacle::Here(error)), _) => Err(error),
             // Its error is the cause of an error of the sender.

@@ -114,7 +114,7 @@ pub(super) fn publish(repository: &Repository, staging: &Staging) {
 }
 
 /// Puts the lists of snapshots that no longer exist into the trash.
-pub(super) fn clear(repository: &Repository, clearing: &mut Clearing<'_>) {
+pub(super) fn clear(repository: &Repository, clearing: &Clearing<'_>) {
     let Some(all) = repository.control.dir_if_any(BLOCKS) else { return };
     let fresh = FreshNames::new();
     for name in clearing.note(all.names()).unwrap_or_default() {

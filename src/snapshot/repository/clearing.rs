@@ -3,30 +3,51 @@
 
 use crate::error::{Error, Result};
 use crate::monitor::{Amount, Event, Monitor};
+use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A clearing in progress. Its steps get it instead of returning errors, so none of them can end a run.
+/// A clearing in progress. Its steps get it instead of returning errors, so none of them can end a run. It is the
+/// monitor of a step that reports its errors itself.
 pub(crate) struct Clearing<'a> {
     monitor: &'a dyn Monitor,
-    errors: u64,
+    errors: AtomicU64,
 }
 
 impl<'a> Clearing<'a> {
     pub(crate) fn new(monitor: &'a dyn Monitor) -> Clearing<'a> {
-        Clearing { monitor, errors: 0 }
+        Clearing { monitor, errors: AtomicU64::new(0) }
     }
 
     /// The value of a step. An error is reported and counted.
-    pub(super) fn note<T>(&mut self, step: Result<T>) -> Option<T> {
-        step.inspect_err(|error| {
-            self.monitor.problem(error);
-            self.errors += 1;
-        })
-        .ok()
+    pub(super) fn note<T>(&self, step: Result<T>) -> Option<T> {
+        step.inspect_err(|error| self.problem(error)).ok()
     }
 
     /// How many errors were reported.
     pub(crate) fn errors(&self) -> u64 {
-        self.errors
+        self.errors.load(Ordering::Relaxed)
+    }
+}
+
+impl Monitor for Clearing<'_> {
+    fn phase(&self, name: &str, expected: Option<Amount>) {
+        self.monitor.phase(name, expected);
+    }
+
+    fn advance(&self, done: Amount) {
+        self.monitor.advance(done);
+    }
+
+    fn problem(&self, error: &Error) {
+        self.errors.fetch_add(1, Ordering::Relaxed);
+        self.monitor.problem(error);
+    }
+
+    fn event(&self, event: Event<'_>) {
+        self.monitor.event(event);
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.monitor.is_cancelled()
     }
 }
 

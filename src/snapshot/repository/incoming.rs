@@ -28,7 +28,7 @@ pub(crate) fn incoming(repository: &Repository, name: &str, is_based: bool) -> O
 }
 
 /// Removes snapshots that cannot go on, and completes those that a killed run published.
-pub(super) fn clear_incoming(repository: &Repository, clearing: &mut Clearing<'_>) {
+pub(super) fn clear_incoming(repository: &Repository, clearing: &Clearing<'_>) {
     let Some(area) = repository.control.dir_if_any(INCOMING) else { return };
     let fresh = FreshNames::new();
     let mut kept: Vec<(SystemTime, Vec<u8>)> = Vec::new();

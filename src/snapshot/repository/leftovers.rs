@@ -41,8 +41,7 @@ pub(crate) struct Leftover {
     name: Vec<u8>,
 }
 
-/// The useful leftovers of killed runs, newest first. They stay until [`clear_leftovers`] runs
-/// without them.
+/// The useful leftovers of killed runs, newest first. They stay until [`clear_leftovers`] runs without them.
 pub(crate) fn leftovers(repository: &Repository) -> Result<Vec<Leftover>> {
     let partial = repository.partial()?;
     let mut found = Vec::new();
@@ -73,7 +72,7 @@ pub(crate) fn leftovers(repository: &Repository) -> Result<Vec<Leftover>> {
 /// Removes the leftovers of killed or failed runs: staged snapshots except those in `used`, manifests without a
 /// tree, the trash. Must not be called between [`begin`](super::begin) and [`publish`](super::publish).
 ///
-/// Returns the number of failures. Each was reported, and what could not be cleared stays for the next run.
+/// `clearing` counts the failures. Each is reported, and what could not be cleared stays for the next run.
 ///
 /// # Errors
 /// Only if the run is cancelled.
@@ -81,21 +80,27 @@ pub(crate) fn clear_leftovers(
     repository: &Repository,
     used: &[Leftover],
     threads: usize,
-    monitor: &dyn Monitor,
-) -> Result<u64> {
-    let mut clearing = Clearing::new(monitor);
-    complete_repairs(repository, &mut clearing);
-    clear_incoming(repository, &mut clearing);
-    clear_partial(repository, used, &mut clearing);
-    clear_manifests(repository, &mut clearing);
-    block_hashes::clear(repository, &mut clearing);
+    clearing: &Clearing<'_>,
+) -> Result<()> {
+    // An earlier run may have failed to sync a snapshot that appeared or was removed. Until that is on the disk, a
+    // power cut may make a leftover a part of a snapshot again.
+    let synced = repository.root.sync().map_err(|error| error.hint("nothing is cleared until this succeeds"));
+    if clearing.note(synced).is_none() {
+        return Ok(());
+    }
+    complete_repairs(repository, clearing);
+    clear_incoming(repository, clearing);
+    clear_partial(repository, used, clearing);
+    clear_manifests(repository, clearing);
+    block_hashes::clear(repository, clearing);
     records::clear(repository);
-    marks::clear(repository, &mut clearing);
-    let stuck = match empty_trash(repository, threads, monitor) {
+    marks::clear(repository, clearing);
+    match empty_trash(repository, threads, clearing) {
         Err(error) if error.kind() == ErrorKind::Interrupted => return Err(error),
-        emptied => clearing.note(emptied).map_or(0, |emptied| emptied.errors),
+        // What stays in the trash was reported.
+        emptied => clearing.note(emptied),
     };
-    Ok(clearing.errors() + stuck)
+    Ok(())
 }
 
 /// Like [`clear_leftovers`], at the beginning of a run that calls that at its end: more may be possible then, because
@@ -109,11 +114,13 @@ pub(crate) fn try_clearing(
     threads: usize,
     monitor: &dyn Monitor,
 ) -> Result<bool> {
-    clear_leftovers(repository, used, threads, &Unreported(monitor)).map(|errors| errors == 0)
+    let unreported = Unreported(monitor);
+    let clearing = Clearing::new(&unreported);
+    clear_leftovers(repository, used, threads, &clearing).map(|()| clearing.errors() == 0)
 }
 
 /// Clears the staging area.
-fn clear_partial(repository: &Repository, used: &[Leftover], clearing: &mut Clearing<'_>) {
+fn clear_partial(repository: &Repository, used: &[Leftover], clearing: &Clearing<'_>) {
     let Some(partial) = clearing.note(repository.partial()) else { return };
     let fresh = FreshNames::new();
     for name in clearing.note(partial.names()).unwrap_or_default() {
@@ -126,7 +133,7 @@ fn clear_partial(repository: &Repository, used: &[Leftover], clearing: &mut Clea
 }
 
 /// Clears the manifests without a tree. If somebody renamed a tree, it can be renamed back, and none is cleared.
-fn clear_manifests(repository: &Repository, clearing: &mut Clearing<'_>) {
+fn clear_manifests(repository: &Repository, clearing: &Clearing<'_>) {
     let strays = clearing.note(repository.trees_without_manifest());
     if strays.is_none_or(|strays| !strays.is_empty()) {
         return;

@@ -85,7 +85,7 @@ pub(crate) fn sync_marks(repository: &Repository) -> Result<()> {
 }
 
 /// Removes the marks of snapshots that no longer exist.
-pub(super) fn clear(repository: &Repository, clearing: &mut Clearing<'_>) {
+pub(super) fn clear(repository: &Repository, clearing: &Clearing<'_>) {
     let Some(Some(dir)) = clearing.note(dir(repository)) else { return };
     let fresh = FreshNames::new();
     for name in clearing.note(dir.names()).unwrap_or_default() {

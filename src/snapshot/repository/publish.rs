@@ -26,23 +26,46 @@ const TRIAL: &str = ".pleach-trial";
 /// The name of the link `latest` in `.pleach`, before it is moved to its place.
 const NEW_LINK: &str = "latest.new";
 
-/// A snapshot that has appeared. Errors of the steps after that are no errors of the run.
+/// A snapshot that has appeared, and the results of the steps after that. The next run takes those that failed.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct Published {
-    /// The errors of these steps. The next run takes them.
-    pub later: Vec<Error>,
-    /// Whether it is on the disk as it must be. Otherwise nothing that it replaces may be deleted before the next run.
-    pub is_settled: bool,
+    /// Whether its tree is read-only, if it must be.
+    pub sealed: Result<()>,
+    /// Whether `latest` was moved to it, if it must be.
+    pub linked: Result<()>,
+    /// Whether it survives a power cut.
+    pub synced: Result<()>,
 }
 
-/// Publishes a staged snapshot, complete and on the disk. Then moves `latest` to it.
+impl Published {
+    /// Whether it is on the disk as it must be. Otherwise nothing that it replaces may be deleted before the next run.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.sealed.is_ok() && self.synced.is_ok()
+    }
+
+    /// The errors of these steps.
+    pub(crate) fn errors(&self) -> impl Iterator<Item = &Error> {
+        [&self.sealed, &self.linked, &self.synced].into_iter().filter_map(|step| step.as_ref().err())
+    }
+}
+
+/// What becomes of the link `latest` when a snapshot is published.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Latest {
+    /// It moves to the snapshot, which is the newest one.
+    Moves,
+    /// There may be newer snapshots. The caller calls [`correct_latest`](super::correct_latest).
+    Stays,
+}
+
+/// Publishes a staged snapshot, complete and on the disk.
 ///
 /// Entries of its `links` directory stay in the trash for [`clear_leftovers`](super::clear_leftovers).
 ///
 /// # Errors
 /// Only if the snapshot did not appear.
-pub(crate) fn publish(repository: &Repository, staging: Staging) -> Result<Published> {
+pub(crate) fn publish(repository: &Repository, staging: Staging, latest: Latest) -> Result<Published> {
     let name = staging.name();
     let failed = |errno| Error::io("publish the snapshot", repository.root.join(name), errno);
     let manifest = staging.dir.file("manifest", OFlags::RDONLY, Mode::empty())?;
@@ -61,7 +84,7 @@ pub(crate) fn publish(repository: &Repository, staging: Staging) -> Result<Publi
     synced?;
     let subvolume = if staging.is_subvolume { subvolume::subvolume_at(&staging.tree) } else { None };
     // Before the tree becomes a snapshot, since making the link takes space that may be missing.
-    let is_linked = make_link(repository, name)?;
+    let is_linked = latest == Latest::Moves && make_link(repository, name)?;
     // The manifest is first: alone it is a leftover, which the next run recognises and clears. The tree makes it a
     // snapshot.
     fs::renameat(&staging.dir, "manifest", &repository.manifests, name).map_err(failed)?;
@@ -86,22 +109,21 @@ fn settle(
         Some(before) => (subvolume::seal(repository, name, staging.tree.as_fd(), before, manifest), Ok(())),
         None => (Ok(()), repository.root.sync()),
     };
-    let moved = move_link(repository, is_linked);
+    let linked = move_link(repository, is_linked);
     let synced = synced.and_then(|()| repository.root.sync());
-    let is_settled = sealed.is_ok() && synced.is_ok();
-    if is_settled {
+    let hinted = |step: Result<()>, rest: &str| {
+        step.map_err(|error| error.hint(format!("the snapshot {name} is complete{rest}")))
+    };
+    let published = Published {
+        sealed: hinted(sealed, "; the next run makes it read-only"),
+        linked: hinted(linked, "; the next run moves the link"),
+        synced: hinted(synced, ", but may not survive a power cut"),
+    };
+    if published.is_settled() {
         // The next run clears what stays. If something is not settled, it needs the directory in `partial`.
         let _ = clear(repository, staging);
     }
-    let later = |step: Result<()>, rest: &str| {
-        step.map_err(|error| error.hint(format!("the snapshot {name} is complete{rest}"))).err()
-    };
-    let later = [
-        later(sealed, "; the next one makes it read-only"),
-        later(moved, "; the next one moves the link"),
-        later(synced, ", but may not survive a power cut"),
-    ];
-    Published { later: later.into_iter().flatten().collect(), is_settled }
+    published
 }
 
 /// Removes the directory of a snapshot that was published.
@@ -118,7 +140,9 @@ fn clear(repository: &Repository, staging: &Staging) -> Result<()> {
     }
 }
 
-/// Completes the publishing of a snapshot that was interrupted after its tree had been renamed. It is on the disk then.
+/// Completes the publishing of a snapshot that was interrupted after its tree had been renamed. The repository's
+/// directory was synced, so the rename is on the disk as far as the kernel tells. On Btrfs the same commit as the
+/// caller's next change, or an earlier one, writes that the tree is read-only.
 pub(super) fn complete(repository: &Repository, partial: &Dir, name: &[u8]) -> Result<()> {
     let Some(name) = std::str::from_utf8(name).ok().filter(|name| check_name(name).is_ok()) else { return Ok(()) };
     if !partial.has_dir(name)? || partial.dir(name)?.stat("tree")?.is_some() {
@@ -127,8 +151,7 @@ pub(super) fn complete(repository: &Repository, partial: &Dir, name: &[u8]) -> R
     if repository.manifests.stat(name)?.is_none() || !repository.root.has_dir(name)? {
         return Ok(());
     }
-    subvolume::seal_published(repository, name)?;
-    repository.root.sync()
+    subvolume::seal_published(repository, name)
 }
 
 /// Moves the link `latest`, also after a removal. The link is on the disk when this returns.
@@ -181,9 +204,16 @@ pub(crate) fn try_publishing(repository: &Repository) -> Result<bool> {
     let dir = if moved.is_ok() { &repository.root } else { &partial };
     let _ = fs::unlinkat(dir, TRIAL, AtFlags::REMOVEDIR);
     moved.map_err(failed)?;
+    check_latest(repository, "nothing was copied")?;
+    Ok(is_caseless)
+}
+
+/// Refuses a directory in the place of the link `latest`: the link could not be moved. `undone`: what the run has not
+/// done, in words.
+pub(crate) fn check_latest(repository: &Repository, undone: &str) -> Result<()> {
     if repository.root.has_dir(LATEST)? {
         return Err(Error::io("move the link", repository.root.join(LATEST), Errno::ISDIR)
-            .hint("nothing was copied; move that directory away"));
+            .hint(format!("{undone}; move that directory away")));
     }
-    Ok(is_caseless)
+    Ok(())
 }

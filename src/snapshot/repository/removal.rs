@@ -43,10 +43,12 @@ pub(crate) struct Removed {
     pub failed: Vec<(String, Error)>,
     /// Snapshots that stay until there is space for a rename, and why.
     pub without_space: Vec<(String, Error)>,
-    /// The errors of further steps, for snapshots that are gone. The next run takes these steps.
-    pub later: Vec<Error>,
+    /// Why a sync failed after the snapshots were gone.
+    pub unsynced: Option<Error>,
     /// Whether a power cut may bring the snapshots back that are gone. Then nothing in the trash may be deleted.
     pub is_volatile: bool,
+    /// Whether something else remains of snapshots that are gone. Clearing the leftovers tries again and reports it.
+    pub has_rest: bool,
 }
 
 /// Removes the snapshots `names` from the repository. Their trees may still be in the trash afterwards.
@@ -79,22 +81,21 @@ pub(crate) fn remove(repository: &Repository, names: &[String]) -> Removed {
     let synced = repository.root.sync().and_then(|()| repository.trash()?.sync());
     if let Err(error) = synced {
         let hint = "the snapshots are removed, but a power cut may bring them back; the next run deletes their files";
-        removed.later.push(error.hint(hint));
+        removed.unsynced = Some(error.hint(hint));
         removed.is_volatile = true;
         return removed;
     }
     for name in &removed.gone {
-        if let Err(error) = clear_entry(repository, &repository.manifests, name.as_bytes(), &fresh) {
-            let hint = format!("the snapshot {name} is gone; the next run clears what remains of it");
-            removed.later.push(error.hint(hint));
+        if clear_entry(repository, &repository.manifests, name.as_bytes(), &fresh).is_err() {
+            removed.has_rest = true;
             continue;
         }
         records::remove(repository, name);
+        removed.has_rest |= marks::remove(repository, name).is_err();
         // The next run clears what remains of these.
-        let _ = marks::remove(repository, name);
         block_hashes::drop_blocks(repository, name);
     }
-    removed.later.extend(repository.manifests.sync().err());
+    removed.unsynced = repository.manifests.sync().map_err(|error| error.hint("the snapshots are removed")).err();
     drop(claims);
     removed
 }
@@ -113,15 +114,6 @@ pub(crate) fn parts(repository: &Repository, name: &str) -> Vec<PathBuf> {
     let is_dir = |path: &Path| path.symlink_metadata().is_ok_and(|found| found.is_dir());
     let is_own = |path: &PathBuf| path.symlink_metadata().is_ok_and(|found| found.is_dir() || found.is_file());
     paths.filter(|path| is_own(path) && path.parent().is_some_and(is_dir)).collect()
-}
-
-/// Refuses a directory in the place of the link `latest`, before anything is received: the link could not be moved.
-pub(crate) fn check_latest(repository: &Repository) -> Result<()> {
-    if repository.root.has_dir(LATEST)? {
-        return Err(Error::io("move the link", repository.root.join(LATEST), Errno::ISDIR)
-            .hint("nothing was received; move that directory away"));
-    }
-    Ok(())
 }
 
 /// Points `latest` to the newest snapshot, if it points elsewhere. If a damaged manifest hides which one is the newest,

@@ -104,7 +104,7 @@ impl Reopened {
     }
 
     /// Ends the changes. A subvolume that the next tree could begin with before can be used for it again.
-    pub(crate) fn close(self, repository: &Repository, clearing: &mut Clearing<'_>) -> Result<()> {
+    pub(crate) fn close(self, repository: &Repository, clearing: &Clearing<'_>) -> Result<()> {
         let dir = repository.control.dir(REPAIRING)?;
         if self.is_untidy {
             tidy_listed(repository, &dir, &self.name, self.tree.as_fd(), clearing)?;
@@ -127,7 +127,7 @@ impl Reopened {
 
 /// Completes the trees that a killed repair left open. What fails is reported and blocks nothing: a temporary name that
 /// stays is found by the next verification.
-pub(crate) fn complete_repairs(repository: &Repository, clearing: &mut Clearing<'_>) {
+pub(crate) fn complete_repairs(repository: &Repository, clearing: &Clearing<'_>) {
     let Some(true) = clearing.note(repository.control.has_dir(REPAIRING)) else { return };
     let Some(dir) = clearing.note(repository.control.dir(REPAIRING)) else { return };
     for name in clearing.note(dir.names()).unwrap_or_default() {
@@ -143,7 +143,7 @@ pub(crate) fn complete_repairs(repository: &Repository, clearing: &mut Clearing<
     }
 }
 
-fn complete(repository: &Repository, dir: &Dir, name: &str, clearing: &mut Clearing<'_>) -> Result<()> {
+fn complete(repository: &Repository, dir: &Dir, name: &str, clearing: &Clearing<'_>) -> Result<()> {
     let tree = repository.tree(name)?;
     if subvolume::subvolume_at(&tree).is_some_and(|tree| tree.read_only) {
         // It was killed before its first change, or after its last one.
@@ -161,7 +161,7 @@ fn tidy_listed(
     dir: &Dir,
     name: &str,
     tree: BorrowedFd<'_>,
-    clearing: &mut Clearing<'_>,
+    clearing: &Clearing<'_>,
 ) -> Result<()> {
     let list = dir.file(name, OFlags::RDONLY, Mode::empty())?;
     let mut list = BufReader::new(list.take(LARGEST));
@@ -261,14 +261,14 @@ mod tests {
         again.note(&repository, b"second", time(2000)).unwrap();
         again.note(&repository, b"first", time(9000)).unwrap();
         drop(again);
-        Reopened::open(&repository, "one").unwrap().close(&repository, &mut Clearing::new(&Silent)).unwrap();
+        Reopened::open(&repository, "one").unwrap().close(&repository, &Clearing::new(&Silent)).unwrap();
         assert_eq!(names.map(mtime), [1000, 2000, before]);
         assert!(!list.exists());
         // The same if the next run completes it.
         let mut killed = Reopened::open(&repository, "one").unwrap();
         killed.note(&repository, b"first", time(3000)).unwrap();
         Reopened::open(&repository, "one").unwrap();
-        complete_repairs(&repository, &mut Clearing::new(&Silent));
+        complete_repairs(&repository, &Clearing::new(&Silent));
         assert_eq!(mtime("first"), 3000);
         assert!(!list.exists());
     }

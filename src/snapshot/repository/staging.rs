@@ -149,8 +149,11 @@ pub(crate) fn begin_incoming(repository: &Repository, name: &str, start: Start<'
 fn begin_in(repository: &Repository, area: Area, name: &str, start: Start<'_>) -> Result<Staging> {
     check_name(name)?;
     check_free(repository, name)?;
-    // The tree of such a manifest was never published, or is gone already.
-    clear_entry(repository, &repository.manifests, name.as_bytes(), &FreshNames::new())?;
+    if repository.manifests.stat(name)?.is_some() {
+        // Its tree was never published, or is gone already. An earlier run may have failed to sync that.
+        repository.root.sync()?;
+        clear_entry(repository, &repository.manifests, name.as_bytes(), &FreshNames::new())?;
+    }
     records::remove(repository, name);
     marks::remove(repository, name)?;
     let parent = area.of(repository)?;

@@ -116,8 +116,8 @@ pub(super) fn unseal(repository: &Repository, name: &str, tree: BorrowedFd<'_>) 
     }
 }
 
-/// Undoes [`unseal`] after a repair. Records it with its manifest, if the next tree
-/// could begin with it before the repair (`is_as_published`). The changes of the repair are on the disk.
+/// Undoes [`unseal`] after a repair. Records it with its manifest, if the next tree could begin with it before the
+/// repair (`is_as_published`). The changes of the repair are on the disk.
 pub(super) fn reseal(repository: &Repository, name: &str, tree: BorrowedFd<'_>, is_as_published: bool) -> Result<()> {
     make_read_only(repository, name, tree)?;
     if is_as_published && let Some(after) = subvolume_at(tree) {

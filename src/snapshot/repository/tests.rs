@@ -31,8 +31,8 @@ fn stage(repository: &Repository, name: &str, created: i64) -> Staging {
 }
 
 fn publish(repository: &Repository, name: &str, created: i64) {
-    let published = super::publish(repository, stage(repository, name, created)).unwrap();
-    assert!(published.is_settled && published.later.is_empty());
+    let published = super::publish(repository, stage(repository, name, created), Latest::Moves).unwrap();
+    assert!(published.is_settled() && published.errors().count() == 0);
 }
 
 fn names(repository: &Repository) -> Vec<String> {
@@ -124,7 +124,8 @@ fn a_snapshot_appears_when_it_is_published_and_latest_points_at_it() {
     let repo = dir.path().join("repo");
     let staging = stage(&repository, "b", 1);
     assert!(names(&repository).is_empty());
-    assert!(super::publish(&repository, staging).unwrap().is_settled);
+    assert!(super::publish(&repository, staging, Latest::Stays).unwrap().is_settled());
+    assert!(!repo.join("latest").exists());
     publish(&repository, "a", 2);
     assert_eq!(names(&repository), ["b", "a"], "by creation");
     assert_eq!(fs::read_link(repo.join("latest")).unwrap().to_str(), Some("a"));
@@ -175,7 +176,7 @@ fn leftovers_of_killed_runs_are_cleared_and_block_nothing() {
     assert_eq!(names(&repository), ["kept"], "a manifest without its tree is none");
     discard(&repository, stage(&repository, "killed", 3), 2, &Silent).unwrap();
     drop(stage(&repository, "killed", 4));
-    clear_leftovers(&repository, &[], 2, &Silent).unwrap();
+    clear_leftovers(&repository, &[], 2, &Clearing::new(&Silent)).unwrap();
     for place in ["partial", "trash"] {
         assert_eq!(fs::read_dir(repo.join(".pleach").join(place)).unwrap().count(), 0, "{place}");
     }

@@ -14,9 +14,12 @@ pub(crate) fn trash_in_paths() -> String {
     format!("/{CONTROL}/trash/")
 }
 
-/// Deletes everything in the trash.
+/// Deletes everything in the trash. It first syncs the renames that brought it there: a power cut must not bring back a
+/// snapshot without its files, and an earlier run may have failed to sync them.
 pub(crate) fn empty_trash(repository: &Repository, threads: usize, monitor: &dyn Monitor) -> Result<deletion::Stats> {
     let trash = repository.trash()?;
+    repository.root.sync()?;
+    trash.sync()?;
     let options = deletion::Options { threads: Some(threads), subvolumes: true };
     deletion::empty(trash.as_fd(), trash.path(), &options, monitor)
 }

@@ -102,9 +102,9 @@ pub(super) fn repair(
         }
     }
     // Also after an error: the trees must not stay open.
-    let mut clearing = Clearing::new(monitor);
+    let clearing = Clearing::new(monitor);
     for (snapshot, tree) in std::mem::take(&mut repair.trees) {
-        if let Err(error) = tree.close(repository, &mut clearing) {
+        if let Err(error) = tree.close(repository, &clearing) {
             let name = &snapshots[snapshot].name;
             let hint = format!("the repaired files of the snapshot {name} are in place; the next run completes it");
             repair.problem(&error.hint_also(&hint));
@@ -183,9 +183,12 @@ impl Repair<'_> {
                 let synced = shutdown::sync_directory(&dir).map_err(|errno| failed("sync the directory of", errno));
                 Ok(Some(Repaired { from, directory: timed.and(synced) }))
             }
-            not_replaced => {
-                timed.or_else(|error| self.failed(error))?;
-                not_replaced.map(|_| None)
+            Ok(None) => timed.map(|()| None),
+            Err(error) => {
+                if let Err(timed) = timed {
+                    self.problem(&timed);
+                }
+                Err(error)
             }
         }
     }

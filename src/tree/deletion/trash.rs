@@ -56,8 +56,8 @@ pub(super) fn empty_within(
         if batch.is_empty() {
             return Ok(());
         }
-        let started = pool::map(batch, |(inode, name)| run.start(inode, name));
-        let mut level: Vec<_> = started.into_iter().flatten().collect();
+        let begun = pool::map(batch, |(inode, name)| run.start(inode, name));
+        let mut level: Vec<_> = begun.into_iter().flatten().collect();
         while !level.is_empty() {
             let below = pool::map_in_parts(lanes.distribute(level), 1, |lane| {
                 lane.into_iter().flat_map(|directory| run.empty(directory)).collect::<Vec<_>>()

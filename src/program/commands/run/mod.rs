@@ -231,7 +231,10 @@ impl<'a> Run<'a> {
         let result = self.results.steps.iter().find(|result| result.step == need.step.name());
         let Some(result) = result else { return Some(need.failed) };
         match result.outcome {
-            show::Outcome::Ran { status, .. } if !is_done(status) => Some(need.failed),
+            show::Outcome::Ran { status, .. } if !is_done(status) => {
+                let volatile = need.volatile.filter(|_| self.results.snapshot.is_some());
+                volatile.or(Some(need.failed))
+            }
             show::Outcome::Ran { errors: 1.., .. } => need.partial,
             show::Outcome::Ran { .. } => None,
             show::Outcome::Skipped { .. } => Some(need.failed).filter(|_| !self.context.dry_run),

@@ -26,6 +26,8 @@ pub(super) struct Need {
     pub(super) step: Step,
     /// If the step was not done.
     pub(super) failed: &'static str,
+    /// If it failed, but there is a new snapshot.
+    pub(super) volatile: Option<&'static str>,
     /// If it was done, but skipped entries and this matters.
     pub(super) partial: Option<&'static str>,
 }
@@ -69,9 +71,18 @@ impl Step {
     /// that found all of them sound: otherwise runs with problems would delete the good snapshots one after the other.
     /// The new snapshot may be incomplete, because the rules never count it instead of a complete one.
     pub(super) fn needs(self, profile: &Profile) -> &'static [Need] {
-        const SNAPSHOT: Need = Need { step: Step::Snapshot, failed: "there is no new snapshot", partial: None };
-        const VERIFY: Need =
-            Need { step: Step::Verify, failed: "verify found damage or failed", partial: Some("verify skipped files") };
+        const SNAPSHOT: Need = Need {
+            step: Step::Snapshot,
+            failed: "there is no new snapshot",
+            volatile: Some("the new snapshot may not survive a power cut"),
+            partial: None,
+        };
+        const VERIFY: Need = Need {
+            step: Step::Verify,
+            failed: "verify found damage or failed",
+            volatile: None,
+            partial: Some("verify skipped files"),
+        };
         match self {
             Step::Prune if Step::Verify.is_in(profile) => &[SNAPSHOT, VERIFY],
             Step::Prune => &[SNAPSHOT],
@@ -139,8 +150,9 @@ fn take_snapshot(context: &Context<'_>) -> Result<Option<Done>> {
         ("added_metadata_bytes", "Space that its metadata took, approximately.", added.metadata_bytes),
         ("free_bytes", "Space that was free afterwards.", stats.free_bytes),
     ];
+    let error = stats.is_volatile.then(|| format!("snapshot: {} may not survive a power cut", stats.name));
     let name = Some(stats.name).filter(|_| !context.dry_run);
-    Ok(Some(Done { status, errors: stats.errors, figures, snapshot: name, error: None }))
+    Ok(Some(Done { status, errors: stats.errors, figures, snapshot: name, error }))
 }
 
 fn check(context: &Context<'_>) -> Result<Option<Done>> {

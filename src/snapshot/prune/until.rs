@@ -1,0 +1,126 @@
+//! A removal until enough space is free: snapshots go one by one, oldest first, and no more than needed.
+
+use super::Meter;
+use super::keep::{Free, Reason};
+use super::space::held_open;
+use super::steps::Removal;
+use crate::error::{Error, Result};
+use crate::snapshot::repository::{self, Repository};
+use crate::usage::Bound;
+
+impl Removal<'_> {
+    /// Removes these snapshots one by one, until so much space is free. It always waits for their space.
+    ///
+    /// # Errors
+    /// As [`remove`](Self::remove). Before anything was removed also if that is impossible.
+    pub(super) fn remove_until(&mut self, names: &[String], free: Free) -> Result<()> {
+        let wanted = |space: repository::Space| match free {
+            Free::Bytes(bytes) => bytes,
+            Free::Percent(percent) => (space.total as f64 * percent / 100.0) as u64,
+        };
+        let missing = |removal: &Self| {
+            let failed = || Error::failed("find out the free space of").at(removal.repository.path());
+            let space = repository::space(removal.repository.fd()).ok_or_else(failed)?;
+            Ok::<u64, Error>(wanted(space).saturating_sub(space.free))
+        };
+        let total = repository::space(self.repository.fd()).map(|space| (space.total, wanted(space)));
+        if total.is_some_and(|(total, wanted)| wanted >= total) {
+            let error = Error::usage("keep more space free than there is on the filesystem of");
+            return Err(error.at(self.repository.path()));
+        }
+        if self.is_dry_run {
+            let names = self.not_in_use(names);
+            let missing = missing(self)?;
+            let (mut fewest, mut most) = (0, names.len());
+            while missing > 0 && fewest < most {
+                let middle = (fewest + most) / 2;
+                let is_enough = self.foretell(&names[..middle])?.bytes >= missing;
+                (fewest, most) = if is_enough { (fewest, middle) } else { (middle + 1, most) };
+            }
+            self.keep_for(&names[fewest..], &Reason::Free);
+            let freed = self.foretell(&names[..fewest])?;
+            // The more a snapshot frees, the fewer must go.
+            self.bound = match freed.bound {
+                Bound::AtLeast => Bound::AtMost,
+                Bound::AtMost => Bound::AtLeast,
+                same => same,
+            };
+            if freed.bytes < missing {
+                let hint = match freed.bound {
+                    Bound::Exact => "the rules keep all other snapshots",
+                    _ => "the rules keep all other snapshots; the space that these free is not known exactly",
+                };
+                self.problem(&too_few(self.repository).hint(hint));
+            }
+            self.freed = freed;
+            return Ok(());
+        }
+        let mut meter = Meter::begin(self.repository, true, self.monitor());
+        let removed = self.remove_each(names, missing, &mut meter);
+        if self.results.values().any(Option::is_none) {
+            self.freed = meter.freed(self.repository);
+        }
+        removed
+    }
+
+    /// Removes these snapshots one by one, until no space is missing.
+    fn remove_each(
+        &mut self,
+        names: &[String],
+        missing: impl Fn(&Self) -> Result<u64>,
+        meter: &mut Meter,
+    ) -> Result<()> {
+        let held_before = held_open(self.repository);
+        let mut is_held = false;
+        let mut lacking = missing(self)?;
+        for (number, name) in names.iter().enumerate() {
+            if lacking == 0 {
+                self.keep_for(&names[number..], &Reason::Free);
+                break;
+            }
+            let is_deleted = self.apply(std::slice::from_ref(name), meter)?;
+            let is_gone = self.results.get(name).is_some_and(Option::is_none);
+            lacking = match missing(self) {
+                Ok(lacking) => lacking,
+                Err(error) => {
+                    // Nobody knows whether another one must go.
+                    self.problem(&error);
+                    self.keep_for(&names[number + 1..], &Reason::Failed);
+                    return Ok(());
+                }
+            };
+            if !is_gone || lacking == 0 {
+                continue;
+            }
+            if !meter.is_settled() || !is_deleted {
+                // Nobody knows how much this one frees in the end, so no other one is removed for it.
+                self.keep_for(&names[number + 1..], &Reason::Free);
+                break;
+            }
+            if held_open(self.repository).bytes_since(&held_before) >= lacking {
+                // These files will free enough, as soon as they are closed.
+                self.keep_for(&names[number + 1..], &Reason::Free);
+                meter.expect_more();
+                is_held = true;
+                break;
+            }
+        }
+        if lacking > 0 {
+            let error = too_few(self.repository);
+            let hint = if is_held {
+                "the space of a removed snapshot is not free yet: another process holds its files open; run again later"
+            } else if meter.is_settled() {
+                "the rules keep all other snapshots"
+            } else {
+                "the space of a removed snapshot is not free yet; run again later"
+            };
+            self.problem(&error.hint(hint));
+        }
+        Ok(())
+    }
+}
+
+/// All snapshots that may be removed do not free enough space.
+fn too_few(repository: &Repository) -> Error {
+    Error::failed("free enough space in").at(repository.path())
+}
