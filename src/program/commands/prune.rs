@@ -1,7 +1,7 @@
 //! `pleach prune REPO` and `pleach remove REPO ID...`.
 
 use super::id::as_id;
-use super::outcome::{Ended, counted, status};
+use super::outcome::{Ended, counted, state, status_of};
 use super::time_zone::names_time_zone;
 use crate::error::Result;
 use crate::program::cli::{self, Globals};
@@ -32,13 +32,13 @@ pub(super) fn rotate(repo: &Path, mut options: Options, output: &Output) -> Resu
 /// Prints the result of a removal. One that ended early after it had begun prints its reason as well.
 fn shown(
     command: &'static str,
-    result: std::result::Result<Stats, Stopped>,
+    result: Result<Stats, Stopped>,
     is_dry_run: bool,
     output: &Output,
 ) -> Result<(Stats, ExitStatus)> {
-    let (stats, error) = counted(result, INTERRUPTED, output)?;
-    show::show(output, command, &stats, is_dry_run, error.is_none());
-    let status = error.as_ref().map_or_else(|| status(stats.errors), ExitStatus::of);
+    let (stats, error) = counted(result, |stats| &mut stats.errors, state(INTERRUPTED, is_dry_run), output)?;
+    show::show(output, command, &stats, is_dry_run, error.as_ref());
+    let status = status_of(error.as_ref(), stats.errors);
     Ok((stats, status))
 }
 

@@ -2,7 +2,7 @@
 
 use super::Output;
 use super::summary;
-use crate::copy_tree::{Options, Stats, Stopped};
+use crate::copy_tree::{Options, Stats};
 use crate::error::{Error, ErrorKind};
 use crate::util::text::{self, count, counted, size};
 use serde::Serialize;
@@ -56,22 +56,20 @@ pub(crate) fn has_failed(stats: &Stats) -> bool {
 /// Shows why a copy ended early and how much it had copied by then; `how_to_continue` is the command to continue.
 pub(crate) fn show_stopped(
     output: &Output,
-    stopped: Stopped,
+    error: Error,
+    stats: &Stats,
     options: &Options,
     how_to_continue: impl FnOnce() -> String,
-) -> Error {
-    let Stopped { error, stats } = stopped;
-    let Some(stats) = stats else { return error };
-    let error = match state(&error, &stats, options) {
+) {
+    let error = match state(&error, stats, options) {
         None => error,
         Some(State { text, may_continue: false }) => error.hint_also(&text),
         Some(State { text, may_continue: true }) => error.hint_also(&text).hint_also(&how_to_continue()),
     };
     output.error(&error);
     if output.is_json() {
-        output.json(&object(&stats, false));
+        output.json(&object(stats, false));
     }
-    error
 }
 
 /// The state that a copy which ended early has left behind.
