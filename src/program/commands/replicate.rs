@@ -73,7 +73,7 @@ pub(super) struct Sums {
 /// Sends what each destination lacks. One that fails does not stop the others.
 ///
 /// # Errors
-/// If the run was interrupted before it sent a snapshot, or the only destination failed before that.
+/// If the only destination failed before it got a snapshot.
 pub(super) fn transfer_to_all(
     repo: &Path,
     destinations: &[Destination],
@@ -108,7 +108,10 @@ pub(super) fn transfer_to_all(
                     break;
                 }
             }
-            Err(error) if error.kind() == ErrorKind::Interrupted => return Err(error),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {
+                failed.push(error.or_hint(state(INTERRUPTED, options.dry_run)));
+                break;
+            }
             Err(error) if skips_missing && is_missing(&error) => missing.push(error),
             Err(error) => failed.push(error),
         }
