@@ -61,6 +61,11 @@ pub(crate) enum Ended {
 }
 
 impl Ended {
+    /// The end of work. The plan of a dry run is its only result.
+    pub(super) fn of(status: ExitStatus, is_dry_run: bool) -> Ended {
+        if is_dry_run { Ended::Listed(status) } else { Ended::Worked(status) }
+    }
+
     /// The status to exit with. What the work found is worse than a missing report.
     pub(super) fn status(self, output: &Output) -> ExitStatus {
         let Err(error) = output.finish() else {
@@ -69,9 +74,8 @@ impl Ended {
         };
         output.error(&error);
         match self {
-            Ended::Worked(ExitStatus::Done) => ExitStatus::Incomplete,
-            Ended::Worked(status) => status,
-            Ended::Listed(_) => ExitStatus::of(&error),
+            Ended::Worked(status) => status.worse(ExitStatus::Incomplete),
+            Ended::Listed(status) => status.worse(ExitStatus::of(&error)),
         }
     }
 }

@@ -35,7 +35,7 @@ pub(crate) fn run(args: &cli::Snapshot, globals: &Globals, output: &Output) -> R
     };
     let (sources, repo) = args.sources_and_repo();
     let (_, status) = take(sources, repo, &options, args.require_sharing, output)?;
-    Ok(Ended::Worked(status))
+    Ok(Ended::of(status, args.dry_run))
 }
 
 /// Takes the snapshot and prints its summary. `required`: the percentage of the data that must be shared.
