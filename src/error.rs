@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 pub use advice::Advice;
 
 /// The result of a function that can fail.
-pub type Result<T> = std::result::Result<T, Error>;
+pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// The class of an error, as far as a caller needs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

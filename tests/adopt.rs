@@ -134,11 +134,12 @@ on_filesystems! {
         let run = finish(adopt.args(&kept.backups).arg(&repo).env("TZ", "UTC").env_remove("PLEACH_REPO")).expect(1);
         let names: Vec<_> = run.lines::<Backup>().into_iter().filter_map(|row| row.name).collect();
         assert_eq!((names, listed(&repo).len()), (vec!["2025-01-30T020000Z".to_string()], 1));
-        assert_eq!((sums(&run).adopted, run.summary()["complete"].as_bool()), (1, Some(false)));
+        assert_eq!((sums(&run).adopted, sums(&run).errors, run.summary()["complete"].as_bool()), (1, 1, Some(false)));
         let mut args: Vec<&OsStr> = kept.backups.iter().map(|backup| backup.as_os_str()).collect();
         args.extend(["--source".as_ref(), source.as_os_str(), repo.as_os_str()]);
-        let again = sums(&self::adopt(&args).expect(0));
-        assert_eq!((again.adopted, again.known), (2, 1));
+        let run = self::adopt(&args).expect(0);
+        let again = sums(&run);
+        assert_eq!((again.adopted, again.known, run.summary()["complete"].as_bool()), (2, 1, Some(true)));
         kept.assert_adopted(&repo, source);
     }
 

@@ -85,7 +85,7 @@ pub fn copy(
     destination: &Path,
     options: &Options,
     monitor: &dyn Monitor,
-) -> std::result::Result<Stats, Stopped> {
+) -> Result<Stats, Stopped> {
     let begun = Instant::now();
     procfs::require()?;
     let plan = Plan::new(sources, destination, options.into)?;

@@ -104,12 +104,7 @@ pub type Stopped = crate::error::Stopped<Stats>;
 /// If a directory has no backups, no backup has the wanted part, an option does not fit, or the repository cannot be
 /// used. A backup that lacks this part is reported and skipped. One that cannot be adopted ends the run, and so does a
 /// snapshot that may not survive a power cut. The backups before it are snapshots by then, and [`Stopped`] has them.
-pub fn adopt(
-    dirs: &[PathBuf],
-    repo: &Path,
-    options: &Options,
-    monitor: &dyn Monitor,
-) -> std::result::Result<Stats, Stopped> {
+pub fn adopt(dirs: &[PathBuf], repo: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Stats, Stopped> {
     let begun = Instant::now();
     Calendar::new(None, options.require_local_time && options.time.is_none())?;
     let mut stats = Stats::default();

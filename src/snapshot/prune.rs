@@ -83,7 +83,7 @@ impl Options {
 /// # Errors
 /// If there is no rule, or the repository cannot be opened or is locked, or the run is cancelled. [`Stopped`] has what
 /// had become of the snapshots by then. A snapshot that cannot be removed is reported to the monitor and kept.
-pub fn prune(repo: &Path, options: &Options, monitor: &dyn Monitor) -> std::result::Result<Stats, Stopped> {
+pub fn prune(repo: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Stats, Stopped> {
     let begun = Instant::now();
     if options.keep.is_empty() {
         return Err(Error::usage("prune without a rule").advise(Advice::GiveRule).into());

@@ -102,7 +102,7 @@ pub fn restore(
     paths: &[PathBuf],
     options: &Options,
     monitor: &dyn Monitor,
-) -> std::result::Result<Stats, Stopped> {
+) -> Result<Stats, Stopped> {
     let begun = Instant::now();
     if options.target.as_os_str().is_empty() {
         return Err(Error::usage("restore without a target directory").into());

@@ -100,12 +100,7 @@ const NEAREST: u64 = 16;
 /// # Errors
 /// If the repository cannot be read, an ID means no snapshot, or the run is cancelled. [`Stopped`] has the work that
 /// was done by then.
-pub fn verify(
-    repo: &Path,
-    ids: &[String],
-    options: &Options,
-    monitor: &dyn Monitor,
-) -> std::result::Result<Stats, Stopped> {
+pub fn verify(repo: &Path, ids: &[String], options: &Options, monitor: &dyn Monitor) -> Result<Stats, Stopped> {
     let begun = Instant::now();
     if options.read.is_some_and(|percent| !(percent > 0.0 && percent <= 100.0)) {
         return Err(Error::usage("read a part that is not above 0 % and at most 100 %").into());

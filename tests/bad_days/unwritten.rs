@@ -1,4 +1,4 @@
-//! Stdout is full. Work that was done stays done, and only its report is missing. A listing has failed.
+//! Stdout is full. Work that was done stays done, and only its report is missing. A listing or a plan has failed.
 
 use crate::harness::*;
 use crate::on_filesystems;
@@ -29,6 +29,9 @@ on_filesystems! {
         assert!(marks().contains(r#""tags":["kept"]"#), "{}", marks());
         done(&["pin", "--json", repo_word, "one"]);
         assert!(marks().contains(r#""pinned":true"#), "{}", marks());
+        // It is so already, and what was asked for is done.
+        done(&["tag", "--json", repo_word, "one", "+kept"]);
+        done(&["pin", "--json", repo_word, "one"]);
         done(&["unpin", "--json", repo_word, "one"]);
         assert!(marks().contains(r#""pinned":false"#), "{}", marks());
         done(&["receive", "--init", to_word]);
@@ -43,10 +46,8 @@ on_filesystems! {
         pleach(snapshot_named("one", &source, &repo)).expect(0);
         let (repo, source) = (repo.to_str().unwrap(), source.to_str().unwrap());
         pleach(["tag", repo, "one", "+kept"]).expect(0);
-        // It changes nothing: the tag is there already.
-        let listings: [&[&str]; 5] = [
+        let listings: [&[&str]; 4] = [
             &["tag", repo, "one"],
-            &["tag", "--json", repo, "one", "+kept"],
             &["list", repo],
             &["du", source],
             &["report", "--no-measure", repo],
@@ -54,5 +55,37 @@ on_filesystems! {
         for words in listings {
             assert_eq!(unwritten(words, Stdio::null()).status, 1, "{words:?}");
         }
+    }
+
+    [xfs] fn a_plan_that_cannot_be_written_has_failed_whatever_its_size(fs: &Filesystem) {
+        let (source, repo, backup) = (fs.dir("source"), fs.join("repo"), fs.dir("backup"));
+        tree::plain(&source);
+        tree::plain(&backup);
+        pleach(snapshot_named("one", &source, &repo)).expect(0);
+        pleach(snapshot_named("two", &source, &repo)).expect(0);
+        // So many names are more than the buffer of stdout has room for.
+        let large = fs.dir("large");
+        tree::crowded(&large, 3000);
+        let (to, new) = (fs.join("to"), fs.join("new"));
+        let before = tools::inventory(fs.path());
+        let [repo, source, backup, large, to, new] =
+            [&repo, &source, &backup, &large, &to, &new].map(|path| path.to_str().unwrap());
+        let plans: [&[&str]; 10] = [
+            &["snapshot", source, repo],
+            &["snapshot", large, new],
+            &["adopt", "--layout=rsync", "--source=/home/ann", "--time=2025-01-30", backup, repo],
+            &["copy", large, to],
+            &["dedupe", "--no-cache", source],
+            &["prune", "--keep-last=1", repo],
+            &["remove", repo, "one"],
+            &["replicate", repo, to],
+            &["restore", repo, "one", "--target", to],
+            &["restore", repo, "one", "--target", source],
+        ];
+        for words in plans {
+            let words = [words, &["--dry-run", "--json"]].concat();
+            assert_eq!(unwritten(&words, Stdio::null()).status, 1, "{words:?}");
+        }
+        assert_same_lines(&tools::inventory(fs.path()), &before);
     }
 }

@@ -1,6 +1,6 @@
 //! A push that is interrupted, killed, cut off or out of space: the store stays sound, and the next run goes on.
 
-use super::lines::{PushSums, Pushed, sums};
+use super::lines::{Judged, Listed, PruneSums, PushSums, Pushed, sums};
 use super::stores::{Backend, Store};
 use super::{below, in_store, take, two_nights};
 use crate::harness::own::Own;
@@ -200,7 +200,59 @@ on_filesystems! {
         let sent: Vec<_> = run.lines::<Pushed>().into_iter().map(|pushed| pushed.name).collect();
         assert_eq!((sent, in_store(&store)), (vec!["small".to_string()], vec!["small".to_string()]));
         let summary = run.summary();
-        assert_eq!((number(&summary, "snapshots"), summary["complete"].as_bool()), (1, Some(false)));
+        assert_eq!((number(&summary, "snapshots"), number(&summary, "errors")), (1, 1));
+        assert_eq!(summary["complete"], false);
+        let run = store.push(&repo);
+        assert_eq!((sums::<PushSums>(&run).snapshots, &run.summary()["complete"]), (1, &true.into()));
+    }
+
+    [xfs] fn a_push_to_a_store_that_fails_counts_the_snapshots_that_it_sent(fs: &Filesystem) {
+        let (source, repo) = (fs.dir("source"), fs.join("repo"));
+        tree::plain(&source);
+        take("small", &source, &repo);
+        write(source.join("image"), &bytes(7, 40 << 20));
+        take("large", &source, &repo);
+        let store = Store::made(fs, Backend::Local);
+        let mut limited = store.program("prlimit");
+        limited.args(["--fsize=2000000", env!("CARGO_BIN_EXE_pleach"), "offsite", "push", "--json", "--to"]);
+        let run = finish(limited.arg(&store.url).arg(&repo)).expect(1).saying("too large");
+        let sent: Vec<_> = run.lines::<Pushed>().into_iter().map(|pushed| pushed.name).collect();
+        assert_eq!((sent, in_store(&store)), (vec!["small".to_string()], vec!["small".to_string()]));
+        let summary = run.summary();
+        assert_eq!((number(&summary, "errors"), &summary["complete"]), (1, &false.into()), "{summary}");
         assert_eq!(sums::<PushSums>(&store.push(&repo)).snapshots, 1);
+        store.assert_sound();
+    }
+
+    [xfs] fn a_prune_that_removed_only_some_snapshots_shows_which(fs: &Filesystem) {
+        let (source, repo) = (fs.dir("source"), fs.join("repo"));
+        tree::plain(&source);
+        for name in ["one", "two", "three", "four"] {
+            write(source.join(name), &bytes(1, 30_000));
+            take(name, &source, &repo);
+        }
+        let store = Store::made(fs, Backend::Local);
+        store.push(&repo);
+        let listed = store.run("list", &[]).expect(0).lines::<Listed>();
+        let two = listed.into_iter().find(|snapshot| snapshot.name == "two").unwrap();
+        let file = fs.join("store/snapshots").join(two.id);
+        tools::tool("chattr", &["+i"], &file);
+        // One thread removes them in their order.
+        let rule = ["-j1".as_ref(), "--keep-last".as_ref(), "1".as_ref()];
+        let run = store.run("prune", &rule).expect(1).saying("some snapshots were not removed");
+        let (gone, kept): (Vec<_>, Vec<_>) = run.lines::<Judged>().into_iter().partition(|row| !row.kept);
+        assert_eq!(gone.into_iter().map(|row| row.name).collect::<Vec<_>>(), ["one"]);
+        let reasons: Vec<_> = kept.iter().map(|row| (row.name.as_str(), row.reasons.join(" "))).collect();
+        let expected = [("two", "failed"), ("three", "failed"), ("four", "last")];
+        assert_eq!(reasons, expected.map(|(name, reasons)| (name, reasons.to_string())));
+        let pruned: PruneSums = sums(&run);
+        assert_eq!((pruned.kept, pruned.removed, pruned.errors), (3, 1, 1), "{pruned:?}");
+        assert_eq!(run.summary()["complete"], false);
+        assert_eq!(in_store(&store), ["two", "three", "four"]);
+        tools::tool("chattr", &["-i"], &file);
+        let again: PruneSums = sums(&store.run("prune", &rule).expect(0));
+        assert_eq!((again.kept, again.removed, again.errors), (1, 2, 0), "{again:?}");
+        assert_eq!(in_store(&store), ["four"]);
+        store.assert_sound();
     }
 }

@@ -1,12 +1,12 @@
 //! Bad input and bad surroundings: each is an error that names the action, the store, the cause and the cure.
 
 use super::stores::{Backend, KEY, PASSWORD, Store};
-use super::two_nights;
+use super::{in_store, two_nights};
 use crate::harness::server::nobody;
 use crate::harness::*;
 use crate::on_filesystems;
 use std::ffi::OsStr;
-use std::fs;
+use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
@@ -295,6 +295,24 @@ on_filesystems! {
             assert!([0, 1].contains(&run.status), "without thread {number}: {run:?}");
             assert!(!run.stderr.contains("a bug in pleach"), "without thread {number}: {run:?}");
         }
+    }
+
+    [xfs] fn a_plan_that_cannot_be_written_has_failed_and_work_is_done(fs: &Filesystem) {
+        let (_, repo) = two_nights(fs);
+        let (store, to) = (Store::made(fs, Backend::Local), fs.join("to"));
+        store.push(&repo);
+        let unwritten = |verb: &str, args: &[&OsStr]| {
+            let full = File::options().write(true).open("/dev/full").unwrap();
+            finish(store.pleach(verb, args).stdout(full)).saying("cannot write the output: No space left")
+        };
+        let plan: &OsStr = "--dry-run".as_ref();
+        let rule: [&OsStr; 2] = ["--keep-last".as_ref(), "1".as_ref()];
+        unwritten("push", &[repo.as_ref(), plan]).expect(1);
+        unwritten("restore", &["--target".as_ref(), to.as_ref(), plan]).expect(1);
+        unwritten("prune", &[rule[0], rule[1], plan]).expect(1);
+        assert_eq!(in_store(&store), ["one", "two"]);
+        unwritten("prune", &rule).expect(3);
+        assert_eq!(in_store(&store), ["two"]);
     }
 
     [xfs] fn threads_are_limited_to_so_many_processors(fs: &Filesystem) {

@@ -81,6 +81,20 @@ on_filesystems! {
         assert_eq!(listed(&two), listed(&repo));
     }
 
+    [xfs] fn an_interruption_hides_no_destination_that_failed_before(fs: &Filesystem) {
+        let (missing, ssh) = (fs.join("missing"), fs.join("ssh"));
+        fs::write(&ssh, "#!/bin/sh\n[ \"$1\" = -G ] && exit\nkill -INT $PPID\nexec sleep 60\n").unwrap();
+        fs::set_permissions(&ssh, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        let host = "ssh://nas/backup";
+        let profile = usual(fs, &format!("[replicate]\nto = [{missing:?}, {host:?}]\n"));
+        let mut run = command([OsStr::new("run"), "--json".as_ref(), profile.as_os_str()]);
+        let run = finish(run.env("PLEACH_SSH", &ssh)).expect(130);
+        let codes: Vec<_> = run.lines_of_type("error").into_iter().map(|error| error["code"].clone()).collect();
+        assert_eq!(codes, ["no-repository", "interrupted"]);
+        let run = run.saying("is its disk mounted?").saying("interrupted (the snapshots that were sent are whole");
+        assert_eq!(number(&run.summary(), "errors"), 2);
+    }
+
     [xfs] fn snapshots_are_sent_although_others_could_not_be_taken_or_verified(fs: &Filesystem) {
         let other = fs.elsewhere();
         let (repo, to) = (fs.join("repo"), other.join("to"));

@@ -1,10 +1,9 @@
 //! `pleach adopt DIR... REPO`.
 
-use super::outcome::{Ended, counted, status};
+use super::outcome::{Ended, counted, state, status_of};
 use super::time_zone::names_time_zone;
 use crate::error::Result;
 use crate::program::cli::{self, Globals};
-use crate::program::exit_status::ExitStatus;
 use crate::program::output::{Output, adopt as show, progress};
 use crate::snapshot::adopt::{Layout, Options, adopt};
 
@@ -31,9 +30,9 @@ pub(crate) fn run(args: &cli::Adopt, globals: &Globals, output: &Output) -> Resu
     };
     let (dirs, repo) = args.dirs_and_repo();
     let result = progress::watch(output, |monitor| adopt(dirs, repo, &options, monitor));
-    let state = if args.dry_run { "nothing was changed" } else { INTERRUPTED };
-    let (stats, error) = counted(result, state, output)?;
-    show::show(output, &stats, args.dry_run, error.is_none());
-    let status = error.as_ref().map_or_else(|| status(stats.errors), ExitStatus::of);
-    Ok(Ended::Worked(status))
+    let state = state(INTERRUPTED, args.dry_run);
+    let (stats, error) = counted(result, |stats| &mut stats.errors, state, output)?;
+    show::show(output, &stats, args.dry_run, error.as_ref());
+    let status = status_of(error.as_ref(), stats.errors);
+    Ok(Ended::of(status, args.dry_run))
 }

@@ -1,7 +1,7 @@
 //! `pleach copy SOURCE... DEST`.
 
 use super::outcome::{Ended, is_unread, status};
-use crate::copy_tree::{self, Options, Placement};
+use crate::copy_tree::{self, Options, Placement, Stopped};
 use crate::error::Result;
 use crate::program::cli::{self, Globals};
 use crate::program::exit_status::ExitStatus;
@@ -14,6 +14,9 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 pub(crate) fn run(args: &cli::Copy, globals: &Globals, output: &Output) -> Result<Ended> {
+    if args.dry_run {
+        output.stop_if_unread();
+    }
     let options = Options {
         engine: args.engine.engine(),
         into: match (&args.target_directory, args.no_target_directory) {
@@ -26,9 +29,6 @@ pub(crate) fn run(args: &cli::Copy, globals: &Globals, output: &Output) -> Resul
         dry_run: args.dry_run,
         threads: globals.threads,
     };
-    if args.dry_run {
-        output.stop_if_unread();
-    }
     let (sources, destination) = args.sources_and_destination();
     let was_there = destination.is_dir();
     let scope = Scope { paths: sources, one_file_system: args.one_file_system, skip: None, counts: true };
@@ -37,15 +37,16 @@ pub(crate) fn run(args: &cli::Copy, globals: &Globals, output: &Output) -> Resul
     });
     let stats = match copied {
         Ok(stats) => stats,
-        // Nobody reads the plan any more, or the copy had not begun.
-        Err(stopped) if is_unread(&stopped.error, output) || stopped.stats.is_none() => {
-            return Err(stopped.error);
-        }
-        Err(stopped) => {
+        Err(Stopped { error, stats: Some(mut stats) }) if !is_unread(&error, output) => {
+            // Why it ended.
+            stats.errors += 1;
+            let status = ExitStatus::of(&error);
             let how_to_continue = || how_to_continue(sources, destination, &options, was_there);
-            let error = copy::show_stopped(output, stopped, &options, how_to_continue);
-            return Ok(Ended::Worked(ExitStatus::of(&error)));
+            copy::show_stopped(output, error, &stats, &options, how_to_continue);
+            return Ok(Ended::of(status, args.dry_run));
         }
+        // Nobody reads the plan any more, or the copy had not begun.
+        Err(stopped) => return Err(stopped.error),
     };
     copy::show(output, &stats, destination, &options);
     let status = match () {
@@ -53,7 +54,7 @@ pub(crate) fn run(args: &cli::Copy, globals: &Globals, output: &Output) -> Resul
         () if copy::has_failed(&stats) => ExitStatus::Failed,
         () => status(stats.errors),
     };
-    Ok(Ended::Worked(status))
+    Ok(Ended::of(status, args.dry_run))
 }
 
 /// The command that continues a copy which ended early. If the destination was a new name for a directory, it exists

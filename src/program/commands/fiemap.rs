@@ -12,10 +12,10 @@ use crate::program::output::fiemap::{ExtentListing, Total, listing};
 use crate::program::output::{Output, progress};
 
 pub(crate) fn run(args: &cli::Fiemap, output: &Output) -> Result<Ended> {
+    output.stop_if_unread();
     let options = Options { sync: !args.no_sync };
     let mut listing = Views::new(args, listing(args.format, output), output)?;
     let mut total = Total::default();
-    output.stop_if_unread();
     // The listing itself shows the progress; a bar between its lines would only disturb it.
     progress::unseen(output, |monitor| {
         let mut owners = args.owners.then(|| Finder::new(&args.files, options.sync, monitor)).transpose()?;

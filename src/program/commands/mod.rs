@@ -39,7 +39,7 @@ use crate::error::{Advice, Error, ErrorKind, Result};
 use crate::program::cli::{self, Cli, Command, Globals};
 use crate::program::exit_status::ExitStatus;
 use crate::program::output::{Output, Settings, When};
-use outcome::Ended;
+use outcome::{Ended, UNCHANGED, state};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -99,29 +99,22 @@ fn repository_first(error: Error, command: &Command) -> Error {
 fn after_interruption(error: Error, command: &Command) -> Error {
     let state = match command {
         _ if error.kind() != ErrorKind::Interrupted => return error,
-        Command::Diff(_) | Command::Log(_) | Command::Cat(_) | Command::Find(_) | Command::Report(_) => {
-            "nothing was changed"
-        }
-        Command::List(_) | Command::Fiemap(_) | Command::Probe(_) | Command::Du(_) => "nothing was changed",
+        Command::Diff(_) | Command::Log(_) | Command::Cat(_) | Command::Find(_) | Command::Report(_) => UNCHANGED,
+        Command::List(_) | Command::Fiemap(_) | Command::Probe(_) | Command::Du(_) => UNCHANGED,
         // An engine that had begun adds its own hint about what it had done.
-        Command::Copy(_) | Command::Restore(_) | Command::Verify(_) => "nothing was changed",
-        Command::Prune(cli::Prune { dry_run: true, .. }) | Command::Remove(cli::Remove { dry_run: true, .. }) => {
-            "nothing was changed"
-        }
-        Command::Prune(_) | Command::Remove(_) => prune::INTERRUPTED,
-        Command::Replicate(args) if args.dry_run => "nothing was changed",
-        Command::Replicate(_) | Command::Receive(_) => replicate::INTERRUPTED,
+        Command::Copy(_) | Command::Restore(_) | Command::Verify(_) => UNCHANGED,
+        Command::Prune(args) => state(prune::INTERRUPTED, args.dry_run),
+        Command::Remove(args) => state(prune::INTERRUPTED, args.dry_run),
+        Command::Replicate(args) => state(replicate::INTERRUPTED, args.dry_run),
+        Command::Receive(_) => replicate::INTERRUPTED,
         #[cfg(feature = "offsite")]
         Command::Offsite(args) => match offsite::interrupted(args) {
             Some(state) => state,
             None => return error,
         },
-        Command::Adopt(args) if args.dry_run => "nothing was changed",
-        Command::Adopt(_) => adopt::INTERRUPTED,
-        Command::Snapshot(args) if args.dry_run => "nothing was changed",
-        Command::Snapshot(_) => snapshot::INTERRUPTED,
-        Command::Dedupe(args) if args.dry_run => "nothing was changed",
-        Command::Dedupe(_) => dedupe::INTERRUPTED,
+        Command::Adopt(args) => state(adopt::INTERRUPTED, args.dry_run),
+        Command::Snapshot(args) => state(snapshot::INTERRUPTED, args.dry_run),
+        Command::Dedupe(args) => state(dedupe::INTERRUPTED, args.dry_run),
         _ => return error,
     };
     error.or_hint(state)

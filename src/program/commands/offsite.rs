@@ -1,6 +1,6 @@
 //! `pleach offsite init|push|list|restore|check|prune --to URL`.
 
-use super::outcome::{Ended, counted, status};
+use super::outcome::{Ended, UNCHANGED, counted, state, status, status_of};
 use super::time_zone::names_time_zone;
 use crate::error::{Error, Result};
 use crate::program::cli::{self, Globals, Store, Verb};
@@ -10,6 +10,13 @@ use crate::snapshot::offsite::{self, Access, PruneOptions, PushOptions, RestoreO
 use crate::util::pool;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::time::Instant;
+
+/// The state of the store after an interrupted push, in words.
+const PUSH_INTERRUPTED: &str = "the snapshots that were sent are whole; the same command goes on";
+/// The state of the target after an interrupted restore.
+const RESTORE_INTERRUPTED: &str = "files may be incomplete; the same command goes on";
+/// The state of the store after an interrupted prune.
+const PRUNE_INTERRUPTED: &str = "the next run goes on";
 
 pub(crate) fn run(args: &cli::Offsite, globals: &Globals, output: &Output) -> Result<Ended> {
     if let Some(threads) = globals.threads {
@@ -27,11 +34,6 @@ pub(crate) fn run(args: &cli::Offsite, globals: &Globals, output: &Output) -> Re
     }
 }
 
-/// The state of the store after an interrupted push, in words.
-const PUSH_INTERRUPTED: &str = "the snapshots that were sent are whole; the same command goes on";
-/// The same after an interrupted prune.
-const PRUNE_INTERRUPTED: &str = "the next run goes on";
-
 /// Limits the threads that do the work. The library starts one for each processor and has no option for it, so this
 /// thread, and all that it starts, use so many processors.
 fn limit_threads(threads: usize) {
@@ -42,17 +44,14 @@ fn limit_threads(threads: usize) {
     let _ = sched_setaffinity(None, &some);
 }
 
-/// The state of the store after an interruption, in words.
+/// The state of the store or the target after an interruption, in words.
 pub(super) fn interrupted(args: &cli::Offsite) -> Option<&'static str> {
     match &args.verb {
-        Verb::Push(args) if args.dry_run => Some("nothing was changed"),
-        Verb::Push(_) => Some(PUSH_INTERRUPTED),
         Verb::Init(_) => None,
-        Verb::List(_) | Verb::Check(_) => Some("nothing was changed"),
-        Verb::Restore(args) if args.dry_run => Some("nothing was changed"),
-        Verb::Restore(_) => Some("files may be incomplete; the same command goes on"),
-        Verb::Prune(args) if args.dry_run => Some("nothing was changed"),
-        Verb::Prune(_) => Some(PRUNE_INTERRUPTED),
+        Verb::Push(args) => Some(state(PUSH_INTERRUPTED, args.dry_run)),
+        Verb::List(_) | Verb::Check(_) => Some(UNCHANGED),
+        Verb::Restore(args) => Some(state(RESTORE_INTERRUPTED, args.dry_run)),
+        Verb::Prune(args) => Some(state(PRUNE_INTERRUPTED, args.dry_run)),
     }
 }
 
@@ -74,17 +73,16 @@ fn push(args: &cli::OffsitePush, output: &Output) -> Result<Ended> {
     let access = access(&args.store)?;
     let options = PushOptions { ids: args.ids.clone(), last: args.last, dry_run: args.dry_run };
     let result = progress::watch(output, |monitor| offsite::push(&args.repo, &access, &options, monitor));
-    let (stats, error) = counted(result, PUSH_INTERRUPTED, output)?;
-    show::pushed(output, &stats, &access.url, args.dry_run, error.is_none());
-    let status = match (&error, stats.errors) {
-        (Some(error), _) => ExitStatus::of(error),
-        (None, 0) => ExitStatus::Done,
-        (None, _) if stats.is_damaged => ExitStatus::Damage,
+    let state = state(PUSH_INTERRUPTED, args.dry_run);
+    let (stats, error) = counted(result, |stats| &mut stats.errors, state, output)?;
+    show::pushed(output, &stats, &access.url, args.dry_run, error.as_ref());
+    let status = match error {
+        None if stats.is_damaged => ExitStatus::Damage,
         // The store lacks a snapshot that it should have.
-        (None, _) if stats.is_incomplete => ExitStatus::Failed,
-        (None, _) => ExitStatus::Incomplete,
+        None if stats.is_incomplete => ExitStatus::Failed,
+        _ => status_of(error.as_ref(), stats.errors),
     };
-    Ok(Ended::Worked(status))
+    Ok(Ended::of(status, args.dry_run))
 }
 
 fn list(args: &cli::OffsiteList, output: &Output) -> Result<Ended> {
@@ -107,7 +105,7 @@ fn restore(args: &cli::OffsiteRestore, output: &Output) -> Result<Ended> {
     let stats = progress::watch(output, |monitor| offsite::restore(&access, &options, monitor))?;
     show::restored(output, &stats, &args.target, args.dry_run);
     let status = if stats.is_damaged { ExitStatus::Damage } else { status(stats.errors) };
-    Ok(Ended::Worked(status))
+    Ok(Ended::of(status, args.dry_run))
 }
 
 fn check(args: &cli::OffsiteCheck, output: &Output) -> Result<Ended> {
@@ -133,8 +131,9 @@ fn prune(args: &cli::OffsitePrune, output: &Output) -> Result<Ended> {
         return Err(Error::usage("prune the store without a rule").hint(hint));
     }
     let result = progress::watch(output, |monitor| offsite::prune(&access, &options, monitor));
-    let (stats, error) = counted(result, PRUNE_INTERRUPTED, output)?;
-    show::pruned(output, &stats, &access.url, args.dry_run, error.is_none());
-    let status = error.as_ref().map_or_else(|| status(stats.errors), ExitStatus::of);
-    Ok(Ended::Worked(status))
+    let state = state(PRUNE_INTERRUPTED, args.dry_run);
+    let (stats, error) = counted(result, |stats| &mut stats.errors, state, output)?;
+    show::pruned(output, &stats, &access.url, args.dry_run, error.as_ref());
+    let status = status_of(error.as_ref(), stats.errors);
+    Ok(Ended::of(status, args.dry_run))
 }

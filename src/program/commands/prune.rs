@@ -1,7 +1,7 @@
 //! `pleach prune REPO` and `pleach remove REPO ID...`.
 
 use super::id::as_id;
-use super::outcome::{Ended, counted, status};
+use super::outcome::{Ended, counted, state, status_of};
 use super::time_zone::names_time_zone;
 use crate::error::Result;
 use crate::program::cli::{self, Globals};
@@ -19,7 +19,7 @@ pub(crate) fn run(args: &cli::Prune, globals: &Globals, output: &Output) -> Resu
     let (dry_run, no_wait, threads) = (*dry_run, *no_wait, globals.threads);
     let options = Options { keep: keep.keep(), dry_run, no_wait, threads, ..Options::default() };
     let (_, status) = rotate(&args.repo, options, output)?;
-    Ok(Ended::Worked(status))
+    Ok(Ended::of(status, dry_run))
 }
 
 /// Removes the snapshots that no rule keeps, and prints the result.
@@ -32,13 +32,13 @@ pub(super) fn rotate(repo: &Path, mut options: Options, output: &Output) -> Resu
 /// Prints the result of a removal. One that ended early after it had begun prints its reason as well.
 fn shown(
     command: &'static str,
-    result: std::result::Result<Stats, Stopped>,
+    result: Result<Stats, Stopped>,
     is_dry_run: bool,
     output: &Output,
 ) -> Result<(Stats, ExitStatus)> {
-    let (stats, error) = counted(result, INTERRUPTED, output)?;
-    show::show(output, command, &stats, is_dry_run, error.is_none());
-    let status = error.as_ref().map_or_else(|| status(stats.errors), ExitStatus::of);
+    let (stats, error) = counted(result, |stats| &mut stats.errors, state(INTERRUPTED, is_dry_run), output)?;
+    show::show(output, command, &stats, is_dry_run, error.as_ref());
+    let status = status_of(error.as_ref(), stats.errors);
     Ok((stats, status))
 }
 
@@ -48,5 +48,5 @@ pub(crate) fn run_remove(args: &cli::Remove, globals: &Globals, output: &Output)
     let options = remove::Options { dry_run: args.dry_run, no_wait: args.no_wait, threads: globals.threads };
     let result = progress::watch(output, |monitor| remove(repo, &ids, &options, monitor));
     let (_, status) = shown("remove", result, args.dry_run, output)?;
-    Ok(Ended::Worked(status))
+    Ok(Ended::of(status, args.dry_run))
 }

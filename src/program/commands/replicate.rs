@@ -1,6 +1,6 @@
 //! `pleach replicate REPO DEST [ID...]`, `pleach send REPO ID`, `pleach receive REPO`.
 
-use super::outcome::{Ended, counted, status};
+use super::outcome::{Ended, counted, state, status, status_of};
 use super::standard_input::StandardInput;
 use crate::error::{Advice, Error, ErrorKind, Result};
 use crate::program::cli::{self, Globals};
@@ -31,29 +31,28 @@ pub(crate) fn run(args: &cli::Replicate, globals: &Globals, output: &Output) -> 
     let nowhere = Destination::Path(PathBuf::new());
     let destination = args.destination.as_ref().unwrap_or(&nowhere);
     let done = transfer(&args.repo, destination, &options, output)?;
-    Ok(Ended::Worked(done.status))
+    Ok(Ended::of(done.status, args.dry_run))
 }
 
 /// A replication that did something.
 struct Transferred {
     stats: Stats,
     status: ExitStatus,
-    /// Why it ended early, if it did. It was shown.
+    /// Why it ended early, if it did. Already shown.
     error: Option<Error>,
 }
 
 /// Sends what the destination lacks, and prints the result.
 fn transfer(repo: &Path, to: &Destination, options: &Options, output: &Output) -> Result<Transferred> {
     let result = progress::watch(output, |monitor| replicate(repo, to, options, monitor));
-    let state = if options.dry_run { "nothing was changed" } else { INTERRUPTED };
-    let (stats, error) = counted(result, state, output)?;
-    show::replicated(output, &stats, to, options.dry_run, error.is_none());
-    let status = match (&error, stats.errors) {
-        (Some(error), _) => ExitStatus::of(error),
-        (None, 0) => status(stats.problems),
-        (None, _) if stats.is_damaged => ExitStatus::Damage,
+    let state = state(INTERRUPTED, options.dry_run);
+    let (stats, error) = counted(result, |stats| &mut stats.errors, state, output)?;
+    show::replicated(output, &stats, to, options.dry_run, error.as_ref());
+    let status = match error {
+        None if stats.is_damaged => ExitStatus::Damage,
         // The destination lacks a snapshot that it should have.
-        (None, _) => ExitStatus::Failed,
+        None if stats.errors > 0 => ExitStatus::Failed,
+        _ => status_of(error.as_ref(), stats.problems),
     };
     Ok(Transferred { stats, status, error })
 }
@@ -74,7 +73,7 @@ pub(super) struct Sums {
 /// Sends what each destination lacks. One that fails does not stop the others.
 ///
 /// # Errors
-/// If the run was interrupted before it sent a snapshot, or the only destination failed before that.
+/// If the only destination failed before it got a snapshot.
 pub(super) fn transfer_to_all(
     repo: &Path,
     destinations: &[Destination],
@@ -100,17 +99,19 @@ pub(super) fn transfer_to_all(
                 sums.sent_bytes += stats.sent_bytes;
                 sums.wire_bytes += stats.wire_bytes;
                 sums.errors += stats.errors + stats.problems;
-                sums.complete += u64::from(stats.errors == 0 && error.is_none());
+                sums.complete += u64::from(stats.errors == 0);
                 sums.status = sums.status.worse(status);
                 if let Some(error) = error {
-                    sums.errors += 1;
                     sums.error.get_or_insert_with(|| error.to_string());
                 }
                 if status == ExitStatus::Interrupted {
                     break;
                 }
             }
-            Err(error) if error.kind() == ErrorKind::Interrupted => return Err(error),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {
+                failed.push(error.or_hint(state(INTERRUPTED, options.dry_run)));
+                break;
+            }
             Err(error) if skips_missing && is_missing(&error) => missing.push(error),
             Err(error) => failed.push(error),
         }

@@ -6,9 +6,12 @@ use crate::error::Result;
 use crate::program::cli::{self, Globals};
 use crate::program::exit_status::ExitStatus;
 use crate::program::output::{Output, progress, restore};
-use crate::snapshot::restore::{Options, Overwrite, restore};
+use crate::snapshot::restore::{Options, Overwrite, Stopped, restore};
 
 pub(crate) fn run(args: &cli::Restore, globals: &Globals, output: &Output) -> Result<Ended> {
+    if args.dry_run {
+        output.stop_if_unread();
+    }
     let options = Options {
         target: args.target.clone(),
         delete: args.delete,
@@ -22,23 +25,21 @@ pub(crate) fn run(args: &cli::Restore, globals: &Globals, output: &Output) -> Re
         dry_run: args.dry_run,
         threads: globals.threads,
     };
-    if args.dry_run {
-        output.stop_if_unread();
-    }
     let (repo, id, paths) = args.repo_id_and_paths();
     let id = as_id(id)?;
     let stats = match progress::watch(output, |monitor| restore(repo, id, paths, &options, monitor)) {
         Ok(stats) => stats,
+        Err(Stopped { error, stats: Some(mut stats) }) if !is_unread(&error, output) => {
+            // Why it ended.
+            stats.errors += 1;
+            let status = ExitStatus::of(&error);
+            restore::show_stopped(output, error, &stats, &options);
+            return Ok(Ended::of(status, args.dry_run));
+        }
         // Nobody reads the plan any more, or the restore had not begun.
-        Err(stopped) if is_unread(&stopped.error, output) || stopped.stats.is_none() => {
-            return Err(stopped.error);
-        }
-        Err(stopped) => {
-            let status = restore::show_stopped(output, stopped, &options);
-            return Ok(Ended::Worked(status));
-        }
+        Err(stopped) => return Err(stopped.error),
     };
     restore::show(output, &stats, &options);
     let status = if stats.damaged > 0 { ExitStatus::Damage } else { status(stats.errors) };
-    Ok(Ended::Worked(status))
+    Ok(Ended::of(status, args.dry_run))
 }

@@ -23,5 +23,7 @@ fn change(command: &'static str, (repo, id): (&Path, &Path), options: &Options, 
     let stats = progress::watch(output, |monitor| tag(repo, id, options, monitor))?;
     show::show(output, command, &stats);
     let status = status(stats.errors);
-    Ok(if stats.changed { Ended::Worked(status) } else { Ended::Listed(status) })
+    // Also if it was so before: then what an earlier run could not sync is on the disk now.
+    let is_change = options.pin.is_some() || !options.add.is_empty() || !options.remove.is_empty();
+    Ok(if is_change { Ended::Worked(status) } else { Ended::Listed(status) })
 }

@@ -1,7 +1,7 @@
 //! `pleach verify REPO [ID...]`.
 
 use super::id::as_id;
-use super::outcome::{Ended, is_unread, status};
+use super::outcome::{Ended, UNCHANGED, is_unread, status};
 use crate::error::Result;
 use crate::program::cli::{self, Globals};
 use crate::program::exit_status::ExitStatus;
@@ -10,7 +10,7 @@ use crate::snapshot::verify::{Options, RepairFrom, Stats, Stopped, verify};
 use std::path::Path;
 
 /// The state of the disk after an interruption, in words. Not for a repair.
-pub(super) const INTERRUPTED: &str = "nothing was changed";
+pub(super) const INTERRUPTED: &str = UNCHANGED;
 
 pub(crate) fn run(args: &cli::Verify, globals: &Globals, output: &Output) -> Result<Ended> {
     let (repo, ids) = args.repo_and_ids();
@@ -27,7 +27,7 @@ pub(crate) fn run(args: &cli::Verify, globals: &Globals, output: &Output) -> Res
 }
 
 /// Verifies the snapshots `ids`, or all of them, and prints the result. A verification that ended early with a result
-/// prints its reason as well. If nobody reads the damage any more, it stops, unless it repairs.
+/// prints its reason as well. If the damage cannot be written any more, it stops, unless it repairs.
 pub(super) fn check(repo: &Path, ids: &[String], options: &Options, output: &Output) -> Result<(Stats, ExitStatus)> {
     if options.repair_from.is_none() {
         output.stop_if_unread();
@@ -45,7 +45,9 @@ pub(super) fn check(repo: &Path, ids: &[String], options: &Options, output: &Out
             let status = found(&stats).worse(ExitStatus::Incomplete);
             Ok((stats, status))
         }
-        Err(Stopped { error, stats: Some(stats) }) => {
+        Err(Stopped { error, stats: Some(mut stats) }) => {
+            // Why it ended.
+            stats.errors += 1;
             let status = verify::show_stopped(output, &error, &stats, options);
             Ok((*stats, status))
         }

@@ -3,6 +3,7 @@
 use super::Output;
 use super::summary;
 use super::terminal::harmless;
+use crate::error::Error;
 use crate::snapshot::adopt::{Row, Stats};
 use crate::util::text::{self, counted, size};
 use serde::Serialize;
@@ -29,14 +30,13 @@ struct Summary {
     known: u64,
     errors: u64,
     dry_run: bool,
-    /// Only if the work ended early.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    complete: Option<bool>,
+    /// Whether the run did not end early.
+    complete: bool,
     seconds: f64,
 }
 
-/// Shows the result of `adopt`, also if it ended early: then it is not complete.
-pub(crate) fn show(output: &Output, stats: &Stats, is_dry_run: bool, is_complete: bool) {
+/// Shows the result of `adopt`, also if it ended early with an error.
+pub(crate) fn show(output: &Output, stats: &Stats, is_dry_run: bool, error: Option<&Error>) {
     if output.is_json() {
         stats.rows.iter().for_each(|row| output.json(&object(row)));
         let Stats { adopted, known, errors, seconds, .. } = *stats;
@@ -47,7 +47,7 @@ pub(crate) fn show(output: &Output, stats: &Stats, is_dry_run: bool, is_complete
             known,
             errors,
             dry_run: is_dry_run,
-            complete: (!is_complete).then_some(false),
+            complete: error.is_none(),
             seconds,
         });
         return;

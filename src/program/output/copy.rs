@@ -2,7 +2,7 @@
 
 use super::Output;
 use super::summary;
-use crate::copy_tree::{Options, Stats, Stopped};
+use crate::copy_tree::{Options, Stats};
 use crate::error::{Error, ErrorKind};
 use crate::util::text::{self, count, counted, size};
 use serde::Serialize;
@@ -57,14 +57,13 @@ pub(crate) fn has_failed(stats: &Stats) -> bool {
 /// continue, unless it is the same.
 pub(crate) fn show_stopped(
     output: &Output,
-    stopped: Stopped,
+    error: Error,
+    stats: &Stats,
     options: &Options,
     how_to_continue: impl FnOnce() -> Option<String>,
-) -> Error {
-    let Stopped { error, stats } = stopped;
-    let Some(stats) = stats else { return error };
+) {
     let mut command = None;
-    let error = match state(&error, &stats, options) {
+    let error = match state(&error, stats, options) {
         None => error,
         Some(State { text, may_continue: false }) => error.hint_also(&text),
         Some(State { text, may_continue: true }) => {
@@ -81,9 +80,8 @@ pub(crate) fn show_stopped(
         output.command(&command);
     }
     if output.is_json() {
-        output.json(&object(&stats, false));
+        output.json(&object(stats, false));
     }
-    error
 }
 
 /// The state that a copy which ended early has left behind.

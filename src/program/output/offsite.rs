@@ -6,6 +6,7 @@ use super::prune::words;
 use super::summary;
 use super::table::{Align, Cell, Table};
 use super::terminal::{Style, harmless};
+use crate::error::Error;
 use crate::snapshot::offsite::{CheckStats, PruneStats, PushStats, Pushed, RestoreStats, Row, Snapshot, Url};
 use crate::snapshot::prune::Reason;
 use crate::util::text::{self, count, counted, size};
@@ -96,14 +97,13 @@ struct Summary<'a> {
     errors: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     dry_run: Option<bool>,
-    /// Only if the work ended early.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    complete: Option<bool>,
+    /// Whether the run did not end early.
+    complete: bool,
     seconds: f64,
 }
 
 fn summary(command: &'static str, seconds: f64) -> Summary<'static> {
-    Summary { r#type: "summary", command, seconds, ..Summary::default() }
+    Summary { r#type: "summary", command, complete: true, seconds, ..Summary::default() }
 }
 
 /// Shows that a store was made.
@@ -116,8 +116,8 @@ pub(crate) fn made(output: &Output, url: &Url, seconds: f64) {
     }
 }
 
-/// Shows the result of `push`, also if it ended early: then it is not complete.
-pub(crate) fn pushed(output: &Output, stats: &PushStats, url: &Url, is_dry_run: bool, is_complete: bool) {
+/// Shows the result of `push`, also if it ended early with an error.
+pub(crate) fn pushed(output: &Output, stats: &PushStats, url: &Url, is_dry_run: bool, error: Option<&Error>) {
     let sum = |of: fn(&Pushed) -> u64| stats.snapshots.iter().map(of).fold(0, u64::saturating_add);
     let number = stats.snapshots.len() as u64;
     let (read, stored) = (sum(|pushed| pushed.read_bytes), sum(|pushed| pushed.stored_bytes));
@@ -141,7 +141,7 @@ pub(crate) fn pushed(output: &Output, stats: &PushStats, url: &Url, is_dry_run: 
             stored_bytes: Some(stored),
             errors: stats.errors,
             dry_run: is_dry_run.then_some(true),
-            complete: (!is_complete).then_some(false),
+            complete: error.is_none(),
             ..summary("offsite push", stats.seconds)
         });
     }
@@ -282,8 +282,8 @@ pub(crate) fn checked(output: &Output, stats: &CheckStats, url: &Url, read_data:
     summary::print(output, &heading, &rows);
 }
 
-/// Shows the result of `prune`, also if it ended early: then it is not complete.
-pub(crate) fn pruned(output: &Output, stats: &PruneStats, url: &Url, is_dry_run: bool, is_complete: bool) {
+/// Shows the result of `prune`, also if it ended early with an error.
+pub(crate) fn pruned(output: &Output, stats: &PruneStats, url: &Url, is_dry_run: bool, error: Option<&Error>) {
     let removed = stats.removed();
     let kept = stats.rows.len() as u64 - removed;
     if output.is_json() {
@@ -304,7 +304,7 @@ pub(crate) fn pruned(output: &Output, stats: &PruneStats, url: &Url, is_dry_run:
             later_bytes: Some(stats.later_bytes),
             errors: stats.errors,
             dry_run: is_dry_run.then_some(true),
-            complete: (!is_complete).then_some(false),
+            complete: error.is_none(),
             ..summary("offsite prune", stats.seconds)
         });
     }

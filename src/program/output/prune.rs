@@ -6,6 +6,7 @@ use super::summary;
 use super::table::{Align, Cell, MINIMAL_NAME, Table};
 use super::terminal::{Style, harmless, stdout_columns};
 use super::wrap::wrap;
+use crate::error::Error;
 use crate::snapshot::prune::{Counted, Freed, Reason, Row, Stats};
 use crate::util::text::{self, counted, size};
 use serde::Serialize;
@@ -40,11 +41,11 @@ struct Summary {
     seconds: f64,
 }
 
-/// Shows the result of `prune` or `remove`.
-pub(crate) fn show(output: &Output, command: &'static str, stats: &Stats, is_dry_run: bool, is_complete: bool) {
+/// Shows the result of `prune` or `remove`, also if it ended early with an error.
+pub(crate) fn show(output: &Output, command: &'static str, stats: &Stats, is_dry_run: bool, error: Option<&Error>) {
     if output.is_json() {
         stats.rows.iter().for_each(|row| output.json(&object(row)));
-        output.json(&object_of_sums(command, stats, is_complete));
+        output.json(&object_of_sums(command, stats, error.is_none()));
         return;
     }
     if !output.is_quiet() {

@@ -40,19 +40,18 @@ struct Summary<'a> {
     errors: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     dry_run: Option<bool>,
-    /// Only if the work ended early.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    complete: Option<bool>,
+    /// Whether the run did not end early.
+    complete: bool,
     seconds: f64,
 }
 
-/// Shows the result of `replicate`, also if it ended early: then it is not complete.
+/// Shows the result of `replicate`, also if it ended early with an error.
 pub(crate) fn replicated(
     output: &Output,
     stats: &replicate::Stats,
     to: &Destination,
     is_dry_run: bool,
-    is_complete: bool,
+    error: Option<&Error>,
 ) {
     if output.is_json() {
         let line = |snapshot: &Snapshot| {
@@ -79,7 +78,7 @@ pub(crate) fn replicated(
             wire_bytes: stats.wire_bytes,
             errors: stats.errors + stats.problems,
             dry_run: Some(is_dry_run),
-            complete: (!is_complete).then_some(false),
+            complete: error.is_none(),
             seconds: stats.seconds,
         });
     }
@@ -133,7 +132,7 @@ pub(crate) fn received(output: &Output, stats: &receive::Stats, repo: &Path) {
             wire_bytes,
             errors,
             dry_run: None,
-            complete: None,
+            complete: true,
             seconds,
         });
     }
@@ -169,7 +168,7 @@ pub(crate) fn made(output: &Output, repo: &Path) {
             wire_bytes: 0,
             errors: 0,
             dry_run: None,
-            complete: None,
+            complete: true,
             seconds: 0.0,
         });
     } else if !output.is_quiet() {

@@ -2,8 +2,8 @@
 
 use super::Output;
 use super::summary;
-use crate::program::exit_status::ExitStatus;
-use crate::snapshot::restore::{Options, Stats, Stopped};
+use crate::error::Error;
+use crate::snapshot::restore::{Options, Stats};
 use crate::util::text::{self, counted, size};
 use serde::Serialize;
 
@@ -50,16 +50,13 @@ pub(crate) fn show(output: &Output, stats: &Stats, options: &Options) {
     }
 }
 
-/// Prints why a restore ended early, how much it had done, and how to continue. Returns the status to exit with.
-pub(crate) fn show_stopped(output: &Output, stopped: Stopped, options: &Options) -> ExitStatus {
-    let Stopped { error, stats } = stopped;
-    let stats = stats.unwrap_or_default();
-    let error = error.hint_also(&if options.dry_run { "nothing was changed".into() } else { state(&stats) });
+/// Prints why a restore ended early, how much it had done, and how to continue.
+pub(crate) fn show_stopped(output: &Output, error: Error, stats: &Stats, options: &Options) {
+    let error = error.hint_also(&if options.dry_run { "nothing was changed".into() } else { state(stats) });
     output.error(&error);
     if output.is_json() {
-        output.json(&object(&stats, false));
+        output.json(&object(stats, false));
     }
-    ExitStatus::of(&error)
 }
 
 /// The changes that a restore made before it ended early.

@@ -132,9 +132,9 @@ pub(crate) fn show_stopped(output: &Output, error: &Error, stats: &Stats, option
     ExitStatus::of(error)
 }
 
-/// Reports that a verification ended early, because its results cannot be written any more.
+/// Reports that a verification ended early, because nobody reads its results, or they cannot be written.
 pub(crate) fn show_unread(output: &Output, stats: &Stats) {
-    output.info(&format!("stopped, because nobody reads the output any more; {}", found_until_then(stats)));
+    output.info(&format!("stopped, because its output cannot be written; {}", found_until_then(stats)));
 }
 
 fn found_until_then(stats: &Stats) -> String {

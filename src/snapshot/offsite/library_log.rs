@@ -5,6 +5,9 @@ use crate::util::mutex::lock;
 use log::{LevelFilter, Log, Metadata, Record};
 use std::sync::Mutex;
 
+/// The beginning of a message that is no problem: nothing is lost if a copy in the cache is gone already, or stays.
+const HARMLESS: &str = "Error in cache backend removing";
+
 /// How many messages are kept between two looks.
 const MOST: usize = 1000;
 
@@ -20,9 +23,9 @@ impl Log for Messages {
 
     fn log(&self, record: &Record<'_>) {
         if self.enabled(record.metadata()) {
+            let text = record.args().to_string();
             let mut messages = lock(&self.0);
-            if messages.len() < MOST {
-                let text = record.args().to_string();
+            if messages.len() < MOST && !text.starts_with(HARMLESS) {
                 messages.push(without_kind(&text.split_whitespace().collect::<Vec<_>>().join(" ")));
             }
         }

@@ -4,7 +4,7 @@ use super::progress::watch;
 use super::store::{Access, Store};
 use super::stored::{Snapshot, Stored, stored};
 use super::{guard, library_log};
-use crate::error::{Advice, Error, ErrorKind, Stopped};
+use crate::error::{Advice, Error, ErrorKind, Result, Stopped};
 use crate::monitor::Monitor;
 use crate::snapshot::manifest::Time;
 use crate::snapshot::prune::calendar::Calendar;
@@ -14,7 +14,6 @@ use rustic_core::LimitOption;
 use rustic_core::repofile::SnapshotId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 /// How a store is pruned.
@@ -39,7 +38,7 @@ pub struct PruneOptions {
 pub struct Row {
     /// The snapshot.
     pub snapshot: Snapshot,
-    /// Why it is kept. Without a reason it goes.
+    /// Why it is kept. Without a reason it goes. [`Reason::Failed`]: it should go, and was not removed.
     pub reasons: Vec<Reason>,
 }
 
@@ -59,6 +58,9 @@ pub struct PruneStats {
     pub seconds: f64,
 }
 
+/// A prune that ended early.
+pub type PruneStopped = Stopped<PruneStats>;
+
 impl PruneStats {
     /// The snapshots that go.
     pub fn removed(&self) -> u64 {
@@ -71,14 +73,10 @@ impl PruneStats {
 /// snapshot that was sent again because the store lacked files of it goes.
 ///
 /// # Errors
-/// If there is no rule, or the store cannot be read or refuses. Once the snapshots are removed, a failure is reported
-/// to the monitor and counted: a later run frees the space. If the run is cancelled after that, [`Stopped`] has the
-/// counts.
-pub fn prune(
-    access: &Access,
-    options: &PruneOptions,
-    monitor: &dyn Monitor,
-) -> Result<PruneStats, Stopped<PruneStats>> {
+/// If there is no rule, or the store cannot be read or refuses, or the run is cancelled. If snapshots are removed by
+/// then, [`PruneStopped`] has the counts. Once all of them are, a failure is reported to the monitor and counted: a
+/// later run frees the space.
+pub fn prune(access: &Access, options: &PruneOptions, monitor: &dyn Monitor) -> Result<PruneStats, PruneStopped> {
     let begun = Instant::now();
     if options.keep.is_empty() {
         return Err(Error::usage("prune without a rule").advise(Advice::GiveRule).into());
@@ -86,7 +84,7 @@ pub fn prune(
     let calendar = Calendar::new(options.time_zone.as_deref(), options.require_local_time)?;
     let store = Store::open(access)?;
     let stored: Vec<_> = stored(&store)?.into_iter().filter(|stored| stored.name.is_some()).collect();
-    let rows = judged(&stored, &options.keep, &calendar);
+    let mut rows = judged(&stored, &options.keep, &calendar);
     let going: Vec<SnapshotId> =
         stored.iter().zip(&rows).filter(|(_, row)| row.reasons.is_empty()).map(|(stored, _)| stored.file.id).collect();
     let action = "prune the store";
@@ -94,7 +92,6 @@ pub fn prune(
     library.instant_delete = options.now;
     // As restic does: at most 5 % of the data is unused afterwards.
     library.max_repack = LimitOption::Unlimited;
-    let has_removed = AtomicBool::new(false);
     let (result, _) = watch(
         &store.counts,
         Some("pruning"),
@@ -105,7 +102,6 @@ pub fn prune(
                 library.ignore_snaps = going;
             } else if !going.is_empty() {
                 store.repository.delete_snapshots(&going)?;
-                has_removed.store(true, Ordering::Relaxed);
             }
             let plan = store.repository.prune_plan(&library)?;
             let (size, marked) = (plan.stats.size_sum(), plan.stats.size_to_delete);
@@ -118,7 +114,15 @@ pub fn prune(
             Ok(sizes)
         },
     )?;
-    let has_removed = has_removed.into_inner();
+    let gone = store.watch.removed();
+    let mut has_left = false;
+    if !options.dry_run {
+        let going = stored.iter().zip(&mut rows).filter(|(_, row)| row.reasons.is_empty());
+        for (_, row) in going.filter(|(stored, _)| !gone.contains(&*stored.file.id)) {
+            row.reasons.push(Reason::Failed);
+            has_left = true;
+        }
+    }
     let result = match (store.failure(), result) {
         _ if monitor.is_cancelled() => Err(Error::interrupted()),
         (Some(error), _) => Err(error),
@@ -128,8 +132,14 @@ pub fn prune(
     let mut stats = PruneStats { rows, seconds: begun.elapsed().as_secs_f64(), ..PruneStats::default() };
     match result {
         Ok((freed, later)) => (stats.freed_bytes, stats.later_bytes) = (freed, later),
-        Err(error) if !has_removed => return Err(error.into()),
+        Err(error) if gone.is_empty() => return Err(error.into()),
         Err(error) if error.kind() == ErrorKind::Interrupted => return Err(Stopped::after(error, stats)),
+        Err(error) if has_left => {
+            return Err(Stopped::after(
+                error.hint_also("some snapshots were not removed; the next run goes on"),
+                stats,
+            ));
+        }
         Err(error) => {
             stats.errors += 1;
             monitor.problem(&error.hint_also("the snapshots are removed; the next run frees their space"));

@@ -47,6 +47,9 @@ pub struct PushStats {
     pub seconds: f64,
 }
 
+/// A push that ended early.
+pub type PushStopped = Stopped<PushStats>;
+
 /// A snapshot that was sent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -123,14 +126,14 @@ impl Local {
 /// ```
 ///
 /// # Errors
-/// If the store cannot be opened or fails, or the run is cancelled. [`Stopped`] has the snapshots that were sent until
-/// then. A snapshot that cannot be read, and a file in one, is reported, counted and skipped.
+/// If the store cannot be opened or fails, or the run is cancelled. [`PushStopped`] has the snapshots that were sent
+/// until then. A snapshot that cannot be read, and a file in one, is reported, counted and skipped.
 pub fn push(
     repo: &Path,
     access: &Access,
     options: &PushOptions,
     monitor: &dyn Monitor,
-) -> std::result::Result<PushStats, Stopped<PushStats>> {
+) -> Result<PushStats, PushStopped> {
     let begun = Instant::now();
     let repository = Repository::open(repo)?;
     if let Some(path) = local(&access.url) {
@@ -168,14 +171,7 @@ pub fn push(
                     known.push(wanted);
                 }
                 Err(Failure::Snapshot(error)) => problem(&mut stats, &error, monitor),
-                Err(Failure::Store(error)) if error.kind() == ErrorKind::Interrupted || stats.snapshots.is_empty() => {
-                    return Err(stopped(error, stats, begun));
-                }
-                // The snapshots before it are whole.
-                Err(Failure::Store(error)) => {
-                    problem(&mut stats, &error, monitor);
-                    return Ok(PushStats { seconds: begun.elapsed().as_secs_f64(), ..stats });
-                }
+                Err(Failure::Store(error)) => return Err(stopped(error, stats, begun)),
             }
         }
     }
@@ -185,8 +181,8 @@ pub fn push(
     Ok(PushStats { seconds: begun.elapsed().as_secs_f64(), ..stats })
 }
 
-/// A run that ended early.
-fn stopped(error: Error, stats: PushStats, begun: Instant) -> Stopped<PushStats> {
+/// A run that ended early. The snapshots before that are whole.
+fn stopped(error: Error, stats: PushStats, begun: Instant) -> PushStopped {
     match stats.snapshots.is_empty() {
         true => error.into(),
         false => Stopped::after(error, PushStats { seconds: begun.elapsed().as_secs_f64(), ..stats }),
@@ -247,7 +243,7 @@ fn one(
     wanted: &Local,
     (known, held): (&[Local], &[Stored]),
     monitor: &dyn Monitor,
-) -> std::result::Result<(Pushed, SnapshotFile, u64), Failure> {
+) -> Result<(Pushed, SnapshotFile, u64), Failure> {
     let Local { info, identity, .. } = wanted;
     let open = || -> Result<(Reader, Vec<String>)> {
         let reader = repository.manifest(&info.name)?;
@@ -341,7 +337,7 @@ fn archive(
     info: &SnapshotInfo,
     parent: Option<&Stored>,
     monitor: &dyn Monitor,
-) -> std::result::Result<(SnapshotFile, u64), Failure> {
+) -> Result<(SnapshotFile, u64), Failure> {
     let parents = match parent {
         // rustic_core 0.12 has this option the wrong way round: with `true`, a file with another inode is read.
         Some(parent) => ParentOptions::default().parents(vec![parent.file.id.to_hex().to_string()]).ignore_inode(true),
@@ -360,7 +356,8 @@ fn archive(
         },
     )
     .map_err(Failure::Store)?;
-    if monitor.is_cancelled() {
+    // One that is in the store was sent, although the user may have asked to stop since.
+    if monitor.is_cancelled() && !matches!(result, Ok(Ok(_))) {
         return Err(Failure::Store(Error::interrupted()));
     }
     if let Some(error) = source.tree.failure() {

@@ -57,8 +57,8 @@ pub struct RestoreStats {
 /// The target should be new, or trusted: the library follows symbolic links in it.
 ///
 /// # Errors
-/// If the store cannot be reached, or the target is full or does not keep it. An entry that cannot be
-/// restored is reported to the monitor and counted.
+/// If the store cannot be reached, or the target is full or does not keep it. An entry that cannot be restored is
+/// reported to the monitor and counted.
 pub fn restore(access: &Access, options: &RestoreOptions, monitor: &dyn Monitor) -> Result<RestoreStats> {
     let begun = Instant::now();
     let store = Store::open(access)?;

@@ -139,7 +139,7 @@ fn password_of(text: &str) -> String {
 
 /// The lines `NAME=VALUE`; comments begin with `#`. A value may be in quotes, and `export` before a name is ignored, so
 /// that a shell can read the file too.
-pub(super) fn parse(text: &str) -> std::result::Result<BTreeMap<String, String>, String> {
+pub(super) fn parse(text: &str) -> Result<BTreeMap<String, String>, String> {
     let mut values = BTreeMap::new();
     for (number, line) in text.lines().enumerate() {
         let line = line.trim();

@@ -1,5 +1,5 @@
-//! A store's backend under watch: it counts the bytes that are written, remembers the first failure, and takes no
-//! snapshot after one.
+//! A store's backend under watch: it counts the bytes that are written, remembers the first failure and the snapshots
+//! that were removed, and takes no snapshot after a failure.
 //!
 //! The library goes on with the next file if one cannot be stored, and publishes a snapshot without it. So a failure of
 //! the store, or an interruption, must end the run here.
@@ -20,6 +20,7 @@ pub(super) struct Watch {
     failure: Mutex<Option<Box<RusticError>>>,
     read_failure: Mutex<Option<Box<RusticError>>>,
     snapshot: Mutex<Id>,
+    removed: Mutex<HashSet<Id>>,
     /// Packs that are not whole.
     hidden: Mutex<HashSet<Id>>,
 }
@@ -53,6 +54,11 @@ impl Watch {
     /// The ID of the last snapshot that was published.
     pub(super) fn snapshot(&self) -> Id {
         *lock(&self.snapshot)
+    }
+
+    /// The IDs of the snapshots that were removed.
+    pub(super) fn removed(&self) -> HashSet<Id> {
+        lock(&self.removed).clone()
     }
 
     /// The first failure to write.
@@ -144,6 +150,10 @@ impl WriteBackend for Watched {
     }
 
     fn remove(&self, tpe: FileType, id: &Id, cacheable: bool) -> RusticResult<()> {
-        self.inner.remove(tpe, id, cacheable).map_err(|error| self.watch.fail(error))
+        self.inner.remove(tpe, id, cacheable).map_err(|error| self.watch.fail(error))?;
+        if tpe == FileType::Snapshot {
+            lock(&self.watch.removed).insert(*id);
+        }
+        Ok(())
     }
 }

@@ -141,7 +141,7 @@ impl<'a> Removal<'a> {
         mut rows: Vec<Row>,
         removed: Result<()>,
         begun: Instant,
-    ) -> std::result::Result<Stats, Stopped> {
+    ) -> Result<Stats, Stopped> {
         let has_begun = !self.is_dry_run && !self.results.is_empty();
         let ended = removed.and_then(|()| self.clear_rest());
         for row in &mut rows {

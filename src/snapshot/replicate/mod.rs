@@ -69,12 +69,7 @@ pub struct Options {
 ///
 /// # Errors
 /// If the work ended early. The snapshots before it are complete, and [`Stopped`] has them.
-pub fn replicate(
-    repo: &Path,
-    to: &Destination,
-    options: &Options,
-    monitor: &dyn Monitor,
-) -> std::result::Result<Stats, Stopped> {
+pub fn replicate(repo: &Path, to: &Destination, options: &Options, monitor: &dyn Monitor) -> Result<Stats, Stopped> {
     let begun = Instant::now();
     let repository = Repository::open(repo)?;
     let selection = match options.last {

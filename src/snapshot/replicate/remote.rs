@@ -14,7 +14,8 @@ use std::io::BufReader;
 use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 
-/// The exit status of a receiver that received everything and then reported a problem.
+/// The exit status of a receiver that received everything and then reported a problem. `ExitStatus::Incomplete` of the
+/// program is the same number. The library cannot import it.
 const INCOMPLETE: i32 = 3;
 
 /// Runs one conversation with a receiver over there.
@@ -61,7 +62,8 @@ pub(super) fn run(host: &Host, conversation: &Conversation<'_>, work: &mut Work,
             work.stats.problems += u64::from(is_incomplete);
             Ok(Turn::Done)
         }
-        // What the receiver says about the end of this conversation is a consequence.
+        // What the receiver says about the end of this conversation is a consequence. What it could not do before, the
+        // receiver of the next conversation tries again, and reports.
         Ok(Turn::Again) => {
             rest.clear();
             Ok(Turn::Again)

@@ -28,7 +28,10 @@ impl Filesystems {
 
     /// From now on, a write that fails on the filesystem of this directory makes the next sync fail.
     pub(super) fn watch(&self, dir: &Path) -> Result<()> {
-        let failed = |errno| Error::io("restore below", dir, errno);
+        let failed = |errno| match Error::io("restore below", dir, errno) {
+            error if errno == Errno::ACCESS => error.hint("it must be readable: the sync of its filesystem needs that"),
+            error => error,
+        };
         let fd = open(dir, OFlags::DIRECTORY).map_err(failed)?;
         let device = self.devices.of(Some(&fd)).map_err(failed)?;
         self.known.borrow_mut().insert(rustix::fs::fstat(&fd).map_err(failed)?.st_dev);
