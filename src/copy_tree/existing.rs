@@ -47,7 +47,7 @@ pub(super) fn clear(context: &Context<'_>, place: &Place) {
         return;
     }
     if let Some(target) = &place.dir.fd
-        && let Ok(cleared @ 1..) = writer::clear(target.as_fd(), TEMPORARY)
+        && let Ok(cleared @ 1..) = writer::clear_with_directories(target.as_fd(), TEMPORARY)
     {
         context.monitor.event(Event::LeftoversRemoved { count: cleared, path: &context.shown(&place.path) });
     }

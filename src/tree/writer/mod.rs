@@ -48,7 +48,7 @@ pub(crate) use failure::{Attempt, Failure};
 pub(crate) use give::{Inode, give_and_seal};
 pub(crate) use inherited::Inherited;
 pub(crate) use links::{First, Linked, Links, Seal, Waiting};
-pub(crate) use liveness::clear;
+pub(crate) use liveness::{clear, clear_with_directories};
 pub(crate) use new_file::{Finished, Put};
 pub(crate) use node::Node;
 pub(crate) use run::Run;
