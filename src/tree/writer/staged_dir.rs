@@ -2,8 +2,8 @@
 //!
 //! On XFS and Btrfs a file takes less work if it has its own name from the start than if it is created without a name
 //! and linked. Inside such a directory nobody takes a half file for a complete one: a killed run leaves the directory
-//! under its temporary name, and the next run removes it (`liveness`), if it has the mark of a run. So it contains only regular files that can be
-//! deleted: flags which forbid that follow when it has its own name.
+//! under its temporary name, and the next run removes it (`liveness`), if it has the mark of a run. So it contains only
+//! regular files that can be deleted: flags which forbid that follow when it has its own name.
 //!
 //! Nobody takes a file in it for finished, so its files may have their final times before a sync if the directory gets
 //! its own name after the sync ([`StagedDir::put_synced`]).
