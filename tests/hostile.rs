@@ -1,5 +1,7 @@
 //! Trees that somebody changes on purpose while root reads or writes them, and deceptive names.
 
+mod rights;
+
 use crate::harness::tools::{assert_equal_trees, files, inventory};
 use crate::harness::*;
 use crate::on_filesystems;

@@ -3,11 +3,11 @@
 
 use super::context::Context;
 use super::pair::Pair;
-use crate::fs::metadata::{self, FileAttr};
+use crate::fs::metadata::{self, Creator, FileAttr, capabilities};
 use crate::fs::openat;
 use crate::fs::status::{Status, Time};
 use crate::fs::timestamp::{Clock, may_have_changed_since};
-use crate::tree::writer::{self, Compare, Decision, Metadata, WantedEntry};
+use crate::tree::writer::{self, Compare, Decision, Metadata, Rights, WantedEntry};
 use rustix::fs::FileType;
 use rustix::io::{Errno, Result};
 use std::os::fd::{AsFd, OwnedFd};
@@ -40,7 +40,7 @@ pub(super) fn decide(
     if existing.is_some_and(|there| there.is_same_inode(status)) {
         return Ok(Decision::Leave);
     }
-    let wanted = WantedEntry { file_type: status.file_type(), nlink: status.nlink, clears_directory: false };
+    let wanted = WantedEntry { rights: Rights::of(status), clears_directory: false };
     writer::decide(wanted, existing, &mut Comparison { pair, target, name, status, target_name })
 }
 
@@ -69,6 +69,21 @@ impl Compare for Comparison<'_> {
 
     fn metadata(&mut self, there: &Status) -> Result<Metadata> {
         Ok(if self.has_same_metadata(there)? { Metadata::Same } else { Metadata::Differs })
+    }
+
+    fn creator(&self) -> &Creator {
+        &self.pair.context.creator
+    }
+
+    fn keeps_owners(&self) -> bool {
+        // A dry run makes no file to find out. It shows the same either way.
+        self.pair.context.options.dry_run || self.pair.slot(self.name).keeps_owners()
+    }
+
+    fn adds_capabilities(&mut self) -> Result<bool> {
+        let (wanted, _) = metadata::readable_xattrs_at(&self.pair.directory.fd, self.name);
+        let present = || metadata::readable_xattrs_at(self.target, self.target_name).0;
+        Ok(capabilities(&wanted).is_some() && capabilities(&wanted) != capabilities(&present()))
     }
 }
 

@@ -15,7 +15,7 @@ use crate::fs::metadata::{self, Attributes, FileAttr};
 use crate::fs::status::Status;
 use crate::monitor::Change;
 use crate::tree::walk::{Directory, absolute};
-use crate::tree::writer::{Attempt, Failure, Inherited, Subdir, Target as _, Wanted};
+use crate::tree::writer::{Attempt, Entering, Failure, Inherited, Rights, Subdir, Target as _, Wanted};
 use std::sync::Arc;
 
 /// The directory that everything is copied to.
@@ -51,11 +51,27 @@ pub(super) fn enter(
         (None, Some(plan::Target::Entries(rename))) => Ok((top(context)?.renaming(rename.as_deref()), None)),
         (None, _) => {
             let place = top(context)?;
+            entering(context, directory, |entering| narrow(context, &place, entering))?;
             existing::clear(context, &place);
             let change = differs(context, directory, &place).then_some(Change::Metadata);
             Ok((place, change))
         }
     }
+}
+
+/// Passes on what happens to the existing copy of a source directory: whether it gets metadata, and which.
+fn entering<R>(context: &Context<'_>, directory: &Directory<()>, enter: impl FnOnce(&Entering<'_>) -> R) -> R {
+    if directory.scaffold || context.options.dry_run {
+        return enter(&Entering::AsItIs);
+    }
+    let acl = || metadata::access_acl(&metadata::readable_xattrs(&directory.fd).0).map(<[u8]>::to_vec);
+    enter(&Entering::ToGive(Rights::of(&directory.status), &acl))
+}
+
+/// Takes permissions from the top that it will not have in the end.
+fn narrow(context: &Context<'_>, place: &Place, entering: &Entering<'_>) -> Attempt<()> {
+    let Some(fd) = &place.dir.fd else { return Ok(()) };
+    context.narrow(fd, entering).or_else(|errno| context.failed(&place.path, "set the metadata of", errno))
 }
 
 /// Finds or creates a directory in another.
@@ -89,7 +105,8 @@ fn below(
         }
         Subdir::Exists(status) => status,
     };
-    let place = existing::enter(context, &slot, &status, &directory.status)?;
+    let place =
+        entering(context, directory, |entering| existing::enter(context, &slot, &status, &directory.status, entering))?;
     let change = differs(context, directory, &place).then_some(Change::Metadata);
     Ok((place.with_names(names), change))
 }

@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::fs::status::Status;
 use crate::fs::timestamp::may_have_changed_since;
 use crate::monitor::Event;
-use crate::tree::writer::{self, Attempt, Failure, Inherited, Slot, Target as _};
+use crate::tree::writer::{self, Attempt, Entering, Failure, Inherited, Slot, Target as _};
 use rustix::fs::FileType;
 use rustix::io::Errno;
 use std::os::fd::AsFd;
@@ -19,6 +19,7 @@ pub(super) fn enter(
     slot: &Slot<'_, '_, Context<'_>>,
     status: &Status,
     source: &Status,
+    entering: &Entering<'_>,
 ) -> Attempt<Place> {
     if status.file_type() != FileType::Directory {
         let hint = match status.file_type() {
@@ -31,7 +32,7 @@ pub(super) fn enter(
         let error = Error::failed("copy into the source itself, at").at(slot.shown());
         return Err(Failure::Entry(error.hint("a source is never changed; it was skipped")));
     }
-    let target = slot.open_dir(status, !context.options.dry_run)?;
+    let target = slot.open_dir(status, entering)?;
     let inherited = Inherited::of(&target);
     let appeared = may_have_changed_since(status.ctime, context.begun, context.clocks.of(status.dev, &target));
     let place = Place::new(slot.path(), Some(target), &context.devices, inherited, false)
@@ -47,7 +48,7 @@ pub(super) fn clear(context: &Context<'_>, place: &Place) {
         return;
     }
     if let Some(target) = &place.dir.fd
-        && let Ok(cleared @ 1..) = writer::clear(target.as_fd(), TEMPORARY)
+        && let Ok(cleared @ 1..) = writer::clear_with_directories(target.as_fd(), TEMPORARY)
     {
         context.monitor.event(Event::LeftoversRemoved { count: cleared, path: &context.shown(&place.path) });
     }

@@ -14,7 +14,9 @@ use super::{alone, count, pending};
 use crate::error::Error;
 use crate::fs::openat;
 use crate::tree::inode_map::Identity;
-use crate::tree::writer::{self, Attempt, Decision, Failure, First, Linked, Replacing, Seal, Target as _, Version};
+use crate::tree::writer::{
+    self, Attempt, Decision, Failure, First, Linked, Replacing, Rights, Seal, Target as _, Version,
+};
 use rustix::io::Errno;
 use std::os::fd::AsFd as _;
 
@@ -137,13 +139,13 @@ fn join(pair: &Pair<'_>, seen: &Seen<'_>, first: &First) -> Attempt<Joined> {
     }
     let slot = pair.slot(seen.name);
     let linked = match pair.context.reopener().and_then(|reopener| reopener.open_any(&first.directory)) {
-        Ok(from) => slot.link(first, from)?,
+        Ok(from) => slot.link(first, from, &Rights::of(&seen.status))?,
         Err(errno) => Linked::Refused(errno),
     };
     let temporary = match linked {
         Linked::Made(temporary) => temporary,
-        // The inode has the most names that the filesystem allows, is on another filesystem or on one without links, or
-        // no longer exists.
+        // The inode has the most names that the filesystem allows, is on another filesystem or on one without links,
+        // belongs to somebody else, or no longer exists.
         Linked::Another
         | Linked::Refused(Errno::MLINK | Errno::XDEV | Errno::PERM | Errno::OPNOTSUPP | Errno::NOENT) => {
             return Ok(Joined::Impossible);

@@ -5,7 +5,8 @@ use super::file::{self, Kept};
 use super::outcome;
 use super::pair::{Pair, Seen};
 use crate::fs::metadata::{self, FileAttr};
-use crate::tree::writer::{Attempt, Inode, Version};
+use crate::fs::status::Status;
+use crate::tree::writer::{Attempt, Inode, Rights, Version};
 use std::os::fd::AsFd as _;
 
 /// Copies the metadata of a source to an existing entry with equal content. Returns the seal that its inode gets once
@@ -28,9 +29,9 @@ pub(super) fn set(pair: &Pair<'_>, seen: &Seen<'_>) -> Attempt<Option<FileAttr>>
     };
     // The number of names is not compared: another thread may be replacing a name of the same inode.
     let is_as_seen = |status: &_| seen.existing.is_some_and(|there| Version::of(&there).is(status));
-    let inode = Inode::open(pair.above()?, pair.target_name(seen.name), seen.is_file(), is_as_seen)
-        .map_err(|errno| pair.wrong(seen.name, "set the metadata of", errno))?;
-    give(pair, seen, &inode, &kept, true)?;
+    let opened = pair.slot(seen.name).open_existing(&Rights::of(&seen.status), is_as_seen);
+    let inode = opened.map_err(|errno| pair.wrong(seen.name, "set the metadata of", errno))?;
+    give(pair, seen, &inode, &kept, (seen.existing.as_ref(), true))?;
     Ok((seen.status.nlink > 1 && inode.is_file()).then_some(kept.fileattr))
 }
 
@@ -40,13 +41,21 @@ pub(super) fn of_node(pair: &Pair<'_>, seen: &Seen<'_>) -> Kept {
     Kept { status: seen.status, xattrs, fileattr: FileAttr::default(), unread }
 }
 
-/// Copies the metadata of a source to an inode. `has_others`: it may have other attributes.
-pub(super) fn give(pair: &Pair<'_>, seen: &Seen<'_>, inode: &Inode, kept: &Kept, has_others: bool) -> Attempt<()> {
+/// Copies the metadata of a source to an inode. `present`: the status of an existing inode. `has_others`: it may have
+/// other attributes.
+pub(super) fn give(
+    pair: &Pair<'_>,
+    seen: &Seen<'_>,
+    inode: &Inode,
+    kept: &Kept,
+    (present, has_others): (Option<&Status>, bool),
+) -> Attempt<()> {
     let context = pair.context;
     let (attributes, is_foreign) = context.creator.within_rights(kept.attributes());
     let removes_others = has_others && kept.unread.is_none();
-    let given = inode
-        .give(&context.creator, &attributes, removes_others, seen.status.nlink < 2)
+    let narrow = || present.map_or(Ok(()), |present| inode.narrow(&context.creator, present, &attributes));
+    let given = narrow()
+        .and_then(|()| inode.give(&context.creator, &attributes, removes_others, seen.status.nlink < 2))
         .map_err(|errno| pair.wrong(seen.name, "set the metadata of", errno))?;
     if given.has_unlisted {
         outcome::report_unlisted(context, &pair.target_path(seen.name));

@@ -24,8 +24,9 @@ pub(super) fn make(pair: &Pair<'_>, seen: &Seen<'_>) -> Attempt<()> {
         _ => Node::Special(kind, seen.status.rdev),
     };
     let slot = pair.slot(seen.name);
-    let give =
-        |inode: &Inode, has_others| metadata::give(pair, seen, inode, &metadata::of_node(pair, seen), has_others);
+    let give = |inode: &Inode, has_others| {
+        metadata::give(pair, seen, inode, &metadata::of_node(pair, seen), (None, has_others))
+    };
     let (temporary, ()) = slot.make_node(&node, give)?;
     slot.put(temporary, seen.replaces().as_ref())
 }

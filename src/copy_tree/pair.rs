@@ -9,10 +9,10 @@ use crate::fs::metadata::FileAttr;
 use crate::fs::shutdown;
 use crate::fs::status::Status;
 use crate::tree::walk::Directory;
-use crate::tree::writer::{Attempt, Decision, Failure, Slot, Target as _, Version, Waiting};
+use crate::tree::writer::{Decision, Failure, Slot, Target as _, Version, Waiting};
 use rustix::fs::FileType;
 use rustix::io::Errno;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
 /// A source directory, and the directory that its entries are copied to.
@@ -63,11 +63,6 @@ impl<'a> Pair<'a> {
     /// Its descriptor. `None` in a dry run if it does not exist yet.
     pub(super) fn target(&self) -> Option<&'a OwnedFd> {
         self.place().dir.fd.as_deref()
-    }
-
-    /// Its descriptor, to create an entry in it.
-    pub(super) fn above(&self) -> Attempt<BorrowedFd<'a>> {
-        self.target().map(AsFd::as_fd).ok_or_else(|| self.wrong(b"", "make an entry in", Errno::BADF))
     }
 
     /// The name of an entry in the destination.

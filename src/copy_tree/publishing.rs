@@ -10,7 +10,7 @@ use crate::fs::metadata::{self, Attributes, FileAttr};
 use crate::fs::openat;
 use crate::fs::status::Status;
 use crate::tree::writer::{
-    self, Attempt, Failure, Inherited, Inode, StagedDir, Subdir, Synced, Target as _, Version, Wanted,
+    self, Attempt, Entering, Failure, Inherited, Rights, Slot, StagedDir, Subdir, Synced, Target as _, Version, Wanted,
 };
 use crate::util::path::{join, split};
 use rustix::fs::FileType;
@@ -66,7 +66,9 @@ pub(super) fn found(
     let place = Place::new(above.to_vec(), Some(target), &context.devices, inherited, false).map_err(lost)?;
     let slot = place.slot(context, name, wanted);
     match slot.find_or_make_dir(true, true)? {
-        Subdir::Exists(status) => existing::enter(context, &slot, &status, source),
+        Subdir::Exists(status) => {
+            existing::enter(context, &slot, &status, source, &Entering::ToGive(Rights::of(source), &|| None))
+        }
         // It disappeared again.
         Subdir::Made(target) => {
             let inherited = Inherited { inherits: false, ..inherited };
@@ -89,7 +91,7 @@ fn merge(
         let path = place.join(name);
         let seals: Vec<_> = seals.iter().filter(|sealed| sealed.name == name).cloned().collect();
         let fileattr = seals.first().map(|sealed| sealed.seal);
-        let attempt = || match keep(context, (from, there), name, fileattr) {
+        let attempt = || match keep(&place.slot(context, name, Wanted::These(&[])), (from, there), fileattr) {
             Ok(()) => Ok(()),
             // It has other content, so trying again is no use.
             Err(Errno::EXIST) => Err(Failure::Entry(context.failure(&path, "put in place", Errno::EXIST).into_error())),
@@ -116,13 +118,13 @@ fn merge(
 /// content. `fileattr`: the flags that the finished file has not got yet.
 ///
 /// # Errors
-/// `EXIST` if it has other content, or other names that would change too. `STALE` if somebody else changes it.
+/// `EXIST` if it has other content, other names that would change too, or must not get these rights. `STALE` if somebody else changes it.
 fn keep(
-    context: &Context<'_>,
+    slot: &Slot<'_, '_, Context<'_>>,
     (from, there): (BorrowedFd<'_>, BorrowedFd<'_>),
-    name: &[u8],
     fileattr: Option<FileAttr>,
 ) -> Result<()> {
+    let (context, name) = (slot.run, slot.name);
     let finished = openat::open_file(from, name)?;
     let (wanted, existing) = (Status::of(&finished)?, Status::at(there, name)?);
     if existing.file_type() != FileType::RegularFile || existing.size != wanted.size {
@@ -140,11 +142,16 @@ fn keep(
     {
         return Ok(());
     }
-    if existing.nlink > 1 {
+    let rights = Rights::of(&wanted);
+    let adds_capabilities = metadata::capabilities(&xattrs).is_some()
+        && metadata::capabilities(&xattrs) != metadata::capabilities(&metadata::xattrs(&file)?);
+    if existing.nlink > 1 || !slot.may_get(&rights, &existing) || adds_capabilities {
         return Err(Errno::EXIST);
     }
     let version = Version::of(&existing);
-    let inode = Inode::open(there, name, true, |status| version.is(status))?;
+    let inode = slot.open_existing(&rights, |status| version.is(status))?;
     // Metadata that the filesystem refuses was counted for the finished file.
-    inode.give(&context.creator, &Attributes::of(&wanted, &xattrs).with(fileattr), true, true).map(|_| ())
+    let attributes = Attributes::of(&wanted, &xattrs).with(fileattr);
+    inode.narrow(&context.creator, &existing, &attributes)?;
+    inode.give(&context.creator, &attributes, true, true).map(|_| ())
 }

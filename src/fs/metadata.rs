@@ -2,7 +2,9 @@
 //! capabilities), flags, project id and times.
 //!
 //! The kernel requires an order. A change of owner drops set-id bits and capabilities, so the owner comes first, then
-//! the mode, the flags (Btrfs sets an attribute with them), the attributes, and the times. Values that the destination
+//! the flags (Btrfs sets an attribute with them), the attributes, the mode, and the times. The mode comes after the
+//! access control list, because its group permissions are the mask of the list. Before all that, `narrow` takes
+//! permissions from existing inodes. Values that the destination
 //! refuses are returned, so that the manifest can store them.
 
 mod acl;
@@ -11,6 +13,7 @@ mod creator;
 mod fileattr;
 #[cfg(feature = "testing")]
 pub(crate) mod fuzz;
+mod narrow;
 mod target;
 mod xattr;
 
@@ -19,6 +22,6 @@ pub use creator::Creator;
 pub use fileattr::{FileAttr, FileAttrs, NOCOW, PROJECT_INHERIT, RefusedAttr, SEALS, has_project, letters};
 pub use target::{open_path, set_times};
 pub use xattr::{
-    Others, Xattr, has_unlisted_xattrs, has_unlisted_xattrs_at, is_alias, is_inherited, readable_xattrs,
-    readable_xattrs_at, remove_other_xattrs, remove_other_xattrs_of_node, xattrs, xattrs_at,
+    Others, Xattr, access_acl, capabilities, has_unlisted_xattrs, has_unlisted_xattrs_at, is_alias, is_inherited,
+    readable_xattrs, readable_xattrs_at, remove_other_xattrs, remove_other_xattrs_of_node, xattrs, xattrs_at,
 };

@@ -128,7 +128,7 @@ impl Creator {
             refused.ownership = is_refusal(target.chown(attributes.uid, attributes.gid))?;
             is_refusal(target.chown(self.uid, self.gid))?;
         }
-        xattr::give(&target, attributes.xattrs, attributes.mode, &mut refused.xattrs)?;
+        xattr::give(&target, attributes.xattrs, attributes.mode, true, &mut refused.xattrs)?;
         Ok(refused)
     }
 
@@ -138,9 +138,9 @@ impl Creator {
         if !self.owns(attributes) {
             is_refusal(target.chown(attributes.uid, attributes.gid))?;
         }
-        target.chmod(attributes.permissions())?;
         give_fileattr(&target, attributes, true, &mut Refused::default());
-        xattr::give(&target, attributes.xattrs, attributes.mode, &mut Vec::new())?;
+        xattr::give(&target, attributes.xattrs, attributes.mode, true, &mut Vec::new())?;
+        target.chmod(attributes.permissions())?;
         target.set_times(attributes.atime, attributes.mtime)
     }
 
@@ -193,16 +193,19 @@ fn give_but_times(
     if !owned {
         refused.ownership |= is_refusal(target.chown(attributes.uid, attributes.gid))?;
     }
+    give_fileattr(target, attributes, present.is_some(), &mut refused);
+    // The rights of this process must not be given away with another user's file.
+    let gives_rights = !refused.ownership;
+    xattr::give(target, attributes.xattrs, attributes.mode, gives_rights, &mut refused.xattrs)?;
+    // Last: the permissions of the group are the mask of an access control list. With another list than the wanted one,
+    // they would open the file to the users in that list.
     if FileType::from_raw_mode(attributes.mode) == FileType::Symlink {
         // A link has no mode.
-    } else if refused.ownership && permissions & 0o6000 != 0 {
-        // The set-id bits of another user's file would give away the rights of this process.
+    } else if !gives_rights && permissions & 0o6000 != 0 {
         target.chmod(permissions & 0o1777)?;
     } else if present.is_none_or(|(_, _, present)| present != permissions) {
         refused.ownership |= is_refusal(target.chmod(permissions))?;
     }
-    give_fileattr(target, attributes, present.is_some(), &mut refused);
-    xattr::give(target, attributes.xattrs, attributes.mode, &mut refused.xattrs)?;
     Ok(refused)
 }
 
@@ -221,10 +224,10 @@ fn prepare(fd: impl AsFd, attributes: &Attributes<'_>) -> Result<()> {
     attributes.fileattr.give_storage(&fd);
     let storage =
         attributes.xattrs.iter().filter(|(name, _)| name.starts_with(xattr::BTRFS)).cloned().collect::<Vec<_>>();
-    xattr::give(&Target::File(fd.as_fd()), &storage, attributes.mode, &mut Vec::new())
+    xattr::give(&Target::File(fd.as_fd()), &storage, attributes.mode, true, &mut Vec::new())
 }
 
-fn is_refusal(result: Result<()>) -> Result<bool> {
+pub(super) fn is_refusal(result: Result<()>) -> Result<bool> {
     match result {
         Ok(()) => Ok(false),
         Err(Errno::PERM | Errno::ACCESS | Errno::INVAL | Errno::OPNOTSUPP) => Ok(true),

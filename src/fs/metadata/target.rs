@@ -1,6 +1,8 @@
 //! The inode that receives metadata: an open file, a name in a directory, or a handle that cannot read. One call for
 //! each kind of metadata.
 
+use super::acl;
+use super::xattr::fill;
 use crate::fs::status::{Time, timestamps};
 use rustix::fs::{AtFlags, CWD, Gid, Mode, Uid, XattrFlags};
 use rustix::io::Result;
@@ -52,6 +54,19 @@ impl Target<'_> {
                 rustix::fs::setxattr(magic_link(node, b"").as_slice(), name, value, XattrFlags::empty())
             }
         }
+    }
+
+    /// Its access control list, if it has one that can be read.
+    pub(super) fn access_acl(&self) -> Option<Vec<u8>> {
+        let path = match self {
+            Target::File(fd) => return fill(|buffer| rustix::fs::fgetxattr(fd, acl::ACCESS, buffer)).ok(),
+            Target::Name(dir, name) => {
+                let path = magic_link(dir, name);
+                return fill(|buffer| rustix::fs::lgetxattr(path.as_slice(), acl::ACCESS, buffer)).ok();
+            }
+            Target::Node(node) => magic_link(node, b""),
+        };
+        fill(|buffer| rustix::fs::getxattr(path.as_slice(), acl::ACCESS, buffer)).ok()
     }
 
     pub(super) fn set_times(&self, atime: Time, mtime: Time) -> Result<()> {

@@ -19,6 +19,9 @@ pub(super) const BTRFS: &[u8] = b"btrfs.";
 /// The ACL that new entries of a directory inherit.
 const DEFAULT_ACL: &[u8] = b"system.posix_acl_default";
 
+/// The capabilities of a program (capabilities(7)).
+pub(super) const CAPABILITIES: &[u8] = b"security.capability";
+
 /// The limit of the kernel for the list of names and for each value (xattr(7)).
 const LONGEST: usize = 1 << 16;
 
@@ -26,6 +29,16 @@ const LONGEST: usize = 1 << 16;
 /// own format. On another filesystem these bytes mean nothing; on a directory of an XFS they set its default ACL.
 pub fn is_alias(name: &[u8]) -> bool {
     matches!(name, b"trusted.SGI_ACL_FILE" | b"trusted.SGI_ACL_DEFAULT")
+}
+
+/// The capabilities of a program among its extended attributes.
+pub fn capabilities(xattrs: &[Xattr]) -> Option<&[u8]> {
+    xattrs.iter().find(|(name, _)| name == CAPABILITIES).map(|(_, value)| value.as_slice())
+}
+
+/// The access control list among extended attributes.
+pub fn access_acl(xattrs: &[Xattr]) -> Option<&[u8]> {
+    xattrs.iter().find(|(name, _)| name == acl::ACCESS).map(|(_, value)| value.as_slice())
 }
 
 /// Whether new entries of a directory inherit an extended attribute: ACLs of every kind (`system.posix_acl_default`,
@@ -36,14 +49,25 @@ pub fn is_inherited(name: &[u8]) -> bool {
 }
 
 /// Sets extended attributes on a target with this mode, and adds those that it refuses to `refused`. A list that
-/// contradicts the mode is one of them: it is set as the mode allows.
+/// contradicts the mode is one of them: it is set as the mode allows. Without `gives_rights`, capabilities are refused,
+/// too.
 ///
 /// # Errors
 /// Errors that do not concern a single attribute.
-pub(super) fn give(target: &Target<'_>, xattrs: &[Xattr], mode: u32, refused: &mut Vec<Xattr>) -> Result<()> {
+pub(super) fn give(
+    target: &Target<'_>,
+    xattrs: &[Xattr],
+    mode: u32,
+    gives_rights: bool,
+    refused: &mut Vec<Xattr>,
+) -> Result<()> {
     for (name, value) in xattrs {
         // Manifests and trees of earlier versions contain them.
         if is_alias(name) {
+            continue;
+        }
+        if name == CAPABILITIES && !gives_rights {
+            refused.push((name.clone(), value.clone()));
             continue;
         }
         let changed = if name == acl::ACCESS { acl::with_mode(value, mode) } else { None };
@@ -213,7 +237,7 @@ pub(super) fn names(list: &[u8]) -> impl Iterator<Item = &[u8]> {
     list.split(|byte| *byte == 0).filter(|name| !name.is_empty() && !is_alias(name))
 }
 
-fn fill(call: impl Fn(&mut [u8]) -> Result<usize>) -> Result<Vec<u8>> {
+pub(super) fn fill(call: impl Fn(&mut [u8]) -> Result<usize>) -> Result<Vec<u8>> {
     let mut buffer = vec![0; 1024];
     loop {
         match call(&mut buffer) {

@@ -8,7 +8,7 @@ use super::origin::Origin;
 use super::place::Place;
 use super::stats::Stats;
 use crate::fs::filesystem::Kind;
-use crate::fs::metadata::{self, FileAttr};
+use crate::fs::metadata::{self, Creator, FileAttr, capabilities};
 use crate::fs::openat;
 use crate::fs::status::Status;
 use crate::snapshot::manifest::{Body, Entry};
@@ -41,11 +41,7 @@ pub(super) fn decide(
     if existing.is_some() && overwrite == Overwrite::Never {
         return Ok(Decision::Leave);
     }
-    let wanted = WantedEntry {
-        file_type: FileType::from_raw_mode(entry.meta.mode),
-        nlink: entry.meta.nlink,
-        clears_directory: context.options.delete,
-    };
+    let wanted = WantedEntry { rights: super::metadata::rights(&entry.meta), clears_directory: context.options.delete };
     writer::decide(wanted, existing, &mut Comparison { context, place, target, entry, overwrite, origin, stats })
 }
 
@@ -74,6 +70,21 @@ impl Compare for Comparison<'_, '_> {
         }
         let is_same = entry.meta.fileattr().is_met_by(present) && self.has_same_metadata(there)?;
         Ok(if is_same { Metadata::Same } else { Metadata::Differs })
+    }
+
+    fn creator(&self) -> &Creator {
+        &self.context.creator
+    }
+
+    fn keeps_owners(&self) -> bool {
+        // A dry run makes no file to find out. It shows the same either way.
+        self.context.options.dry_run || self.place.slot(self.context, &self.entry.name).keeps_owners()
+    }
+
+    fn adds_capabilities(&mut self) -> Result<bool> {
+        let wanted = capabilities(&self.origin.recorded()?.xattrs);
+        let present = || metadata::readable_xattrs_at(self.target, &self.entry.name).0;
+        Ok(wanted.is_some() && wanted != capabilities(&present()))
     }
 
     fn would_lose_attributes(&mut self) -> bool {

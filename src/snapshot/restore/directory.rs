@@ -6,7 +6,7 @@
 
 use super::context::Context;
 use super::end::End;
-use super::metadata::attributes;
+use super::metadata::{attributes, rights};
 use super::options::{Overwrite, TEMPORARY};
 use super::place::Place;
 use super::stats::Stats;
@@ -18,7 +18,7 @@ use crate::fs::status::Status;
 use crate::monitor::{Change, Event};
 use crate::snapshot::manifest::{Directory, Meta};
 use crate::snapshot::recorded::{Recorded, recorded};
-use crate::tree::writer::{self, Attempt, Failure, Subdir, Target as _};
+use crate::tree::writer::{self, Attempt, Entering, Failure, Subdir, Target as _};
 use crate::util::path::split;
 use rustix::fs::{AtFlags, FileType};
 use rustix::io::Errno;
@@ -68,8 +68,12 @@ fn open_once(context: &Context<'_>, above: &Place, record: &Directory, is_wanted
     let gets_metadata = !is_there || (is_wanted && !keep);
     let target = match (found, change) {
         (Subdir::Exists(status), None) => {
-            let gets_mode = gets_metadata && !options.dry_run && !context.creator.is_root();
-            Some(slot.open_dir(&status, gets_mode)?)
+            let acl = || acl_of(&record.meta, &source);
+            let entering = match gets_metadata && !options.dry_run {
+                true => Entering::ToGive(rights(&record.meta), &acl),
+                false => Entering::AsItIs,
+            };
+            Some(slot.open_dir(&status, &entering)?)
         }
         (Subdir::Made(made), _) => Some(made),
         (Subdir::Exists(_), Some(_)) if !options.dry_run => {
@@ -103,6 +107,20 @@ fn open_once(context: &Context<'_>, above: &Place, record: &Directory, is_wanted
     let meta = gets_metadata.then(|| record.meta.clone());
     let end = End { meta, is_wanted, delete, is_beyond_mount: is_mount, known: None };
     Ok(Opened { place, end, change })
+}
+
+/// Takes permissions from the target itself that it will not have in the end.
+pub(super) fn narrow_top(context: &Context<'_>, place: &Place, meta: &Meta) -> Attempt<()> {
+    let Some(dir) = place.dir.fd.as_ref().filter(|_| !context.options.dry_run) else { return Ok(()) };
+    let acl = || acl_of(meta, &place.source);
+    let narrowed = context.narrow(dir, &Entering::ToGive(rights(meta), &acl));
+    narrowed.map_err(|errno| context.failure(&place.path(), "set the metadata of", errno))
+}
+
+/// The access control list that a directory of the snapshot has.
+fn acl_of(meta: &Meta, source: &OwnedFd) -> Option<Vec<u8>> {
+    let recorded = recorded(meta, || metadata::readable_xattrs(source)).ok()?;
+    metadata::access_acl(&recorded.xattrs).map(<[u8]>::to_vec)
 }
 
 /// Removes temporary names that killed runs left in a directory. A name that cannot be removed does no harm.

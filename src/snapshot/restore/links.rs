@@ -11,7 +11,7 @@ use super::origin::Origin;
 use super::outcome::{self, Outcome};
 use super::place::Place;
 use super::stats::Stats;
-use super::{content, entry, make};
+use super::{content, entry, make, metadata};
 use crate::error::{Advice, Error};
 use crate::fs::openat;
 use crate::fs::reopener::Reopener;
@@ -179,11 +179,12 @@ fn join(context: &Context<'_>, top: &Top, place: &Place, entry: &Entry, first: &
     }
     let from = top.open(&first.directory, Some(place)).map_err(fail)?;
     let slot = place.slot(context, &entry.name);
-    let temporary = match slot.link(first, from)? {
+    let temporary = match slot.link(first, from, &metadata::rights(&entry.meta))? {
         Linked::Made(temporary) => temporary,
         Linked::Another => return entry::restore(context, place, entry).map(Joined::Restored),
         Linked::Refused(Errno::MLINK) => return Ok(Joined::Separate),
-        // Another filesystem is mounted here, or the first name is gone: the entry becomes a file of its own.
+        // Another filesystem is mounted here, the first name is gone, or it belongs to somebody else: the entry becomes
+        // a file of its own.
         Linked::Refused(Errno::XDEV | Errno::NOENT | Errno::PERM) => {
             let mut outcome = entry::restore(context, place, entry)?;
             outcome.stats.errors += seal(context, top, &self::first(context, place, entry, &outcome));

@@ -34,12 +34,14 @@ pub(super) fn carry_out(
     origin: &mut Origin<'_>,
     outcome: &mut Outcome,
 ) -> Attempt<()> {
-    let Some(target) = &place.dir.fd else { return Ok(()) };
+    if place.dir.fd.is_none() {
+        return Ok(());
+    }
     match decision {
         Decision::Leave | Decision::Keep | Decision::Blocked => return Ok(()),
         Decision::Metadata => {
             let given = match existing {
-                Some(seen) => metadata::set(context, target, entry, seen, origin),
+                Some(seen) => metadata::set(context, place, entry, seen, origin),
                 None => Err(Errno::NOENT),
             };
             let refused = given.map_err(|errno| place.failure(context, &entry.name, "restore", errno))?;
@@ -162,7 +164,7 @@ fn make_node(
     };
     let slot = place.slot(context, &entry.name);
     let give = |inode: &Inode, has_others| {
-        let given = metadata::give(context, inode, entry, has_others, origin);
+        let given = metadata::give(context, inode, entry, (None, has_others), origin);
         given.map_err(|errno| slot.failure("set the metadata of", errno))
     };
     let (temporary, refused) = slot.make_node(&node, give)?;

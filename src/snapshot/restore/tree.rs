@@ -236,6 +236,9 @@ impl Tree<'_> {
             if is_wanted {
                 let delete = options.delete && place.dir.fd.is_some();
                 let meta = (options.overwrite != Overwrite::Never).then_some(record.meta);
+                if let Some(meta) = &meta {
+                    directory::narrow_top(self.context, &place, meta).map_err(Failure::into_error)?;
+                }
                 let known = address.filter(|_| delete).map(WantedNames::new);
                 level.end = End { meta, is_wanted, delete, is_beyond_mount: false, known };
             }

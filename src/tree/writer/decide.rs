@@ -1,7 +1,8 @@
 //! Decides what to do with one entry, given the wanted and the existing entry. This is a pure function: the run reads
 //! and compares ([`Compare`]), and only as far as necessary for the answer.
 
-use super::Version;
+use super::{Rights, Version};
+use crate::fs::metadata::Creator;
 use crate::fs::status::Status;
 use crate::monitor::Change;
 use rustix::fs::FileType;
@@ -50,10 +51,8 @@ impl Decision {
 /// An entry that is wanted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WantedEntry {
-    /// Its type.
-    pub(crate) file_type: FileType,
-    /// How many names its inode has.
-    pub(crate) nlink: u64,
+    /// Its type, owner and permissions, and how many names its inode has.
+    pub(crate) rights: Rights,
     /// Whether to delete a directory in its place.
     pub(crate) clears_directory: bool,
 }
@@ -77,6 +76,15 @@ pub(crate) trait Compare {
     /// Compares the metadata.
     fn metadata(&mut self, existing: &Status) -> Result<Metadata>;
 
+    /// How this process creates entries.
+    fn creator(&self) -> &Creator;
+
+    /// Whether the filesystem shows who owns an inode.
+    fn keeps_owners(&self) -> bool;
+
+    /// Whether the wanted metadata has capabilities that the existing entry does not have exactly like this.
+    fn adds_capabilities(&mut self) -> Result<bool>;
+
     /// Whether attributes would be lost if its inode were replaced although the content is right.
     fn would_lose_attributes(&mut self) -> bool {
         false
@@ -92,20 +100,36 @@ pub(crate) fn decide(wanted: WantedEntry, existing: Option<&Status>, compare: &m
     if existing.file_type() == FileType::Directory {
         return Ok(if wanted.clears_directory { Decision::Clear } else { Decision::Blocked });
     }
-    if existing.file_type() != wanted.file_type {
+    if existing.file_type() != wanted.rights.file_type() {
         return Ok(Decision::Replace(Change::Type));
     }
     if !compare.has_same_content(existing)? {
         return Ok(Decision::Replace(Change::Content));
     }
     // Metadata written to an inode applies to all its names. These may be the wanted names, but no others.
-    let has_other_names = existing.nlink > wanted.nlink.max(1);
-    Ok(match compare.metadata(existing)? {
-        Metadata::Same => Decision::Leave,
-        Metadata::Differs if !has_other_names => Decision::Metadata,
-        _ if compare.would_lose_attributes() => Decision::Keep,
-        _ => Decision::Replace(Change::Metadata),
+    let has_other_names = existing.nlink > wanted.rights.nlink.max(1);
+    let metadata = compare.metadata(existing)?;
+    if metadata == Metadata::Same {
+        return Ok(Decision::Leave);
+    }
+    if wanted.rights.is_foreign(existing, compare.creator()) && compare.keeps_owners() {
+        return Ok(Decision::Replace(Change::Metadata));
+    }
+    let needs_new_inode =
+        metadata == Metadata::NeedsNewInode || has_other_names || must_be_new(wanted, existing, compare)?;
+    Ok(match needs_new_inode {
+        false => Decision::Metadata,
+        true if compare.would_lose_attributes() => Decision::Keep,
+        true => Decision::Replace(Change::Metadata),
     })
+}
+
+/// Whether only a new inode may get the wanted rights.
+fn must_be_new(wanted: WantedEntry, existing: &Status, compare: &mut impl Compare) -> Result<bool> {
+    let is_file = wanted.rights.file_type() == FileType::RegularFile;
+    let is_asked = wanted.rights.need_new_inode(existing, compare.creator())
+        || (is_file && compare.creator().is_root() && compare.adds_capabilities()?);
+    Ok(is_asked && compare.keeps_owners())
 }
 
 #[cfg(test)]
@@ -118,6 +142,8 @@ mod tests {
         content: Option<bool>,
         metadata: Option<Metadata>,
         loses: bool,
+        capabilities: bool,
+        creator: Creator,
     }
 
     impl Compare for Answers {
@@ -129,9 +155,30 @@ mod tests {
             Ok(self.metadata.expect("nothing needs the metadata"))
         }
 
+        fn creator(&self) -> &Creator {
+            &self.creator
+        }
+
+        fn keeps_owners(&self) -> bool {
+            true
+        }
+
+        fn adds_capabilities(&mut self) -> Result<bool> {
+            Ok(self.capabilities)
+        }
+
         fn would_lose_attributes(&mut self) -> bool {
             self.loses
         }
+    }
+
+    /// The wanted rights of a file of this process with this number of names.
+    fn rights(nlink: u64) -> Rights {
+        Rights::of(&status(0o100_644, nlink))
+    }
+
+    fn answers() -> Answers {
+        Answers { content: None, metadata: None, loses: false, capabilities: false, creator: Creator::current() }
     }
 
     fn status(mode: u32, nlink: u64) -> Status {
@@ -146,14 +193,15 @@ mod tests {
             dev: 7,
             ino: 8,
             nlink,
+            uid: rustix::process::geteuid().as_raw(),
             ..Status::default()
         }
     }
 
     #[test]
     fn an_entry_is_compared_only_as_far_as_the_answer_needs() {
-        let wanted = WantedEntry { file_type: FileType::RegularFile, nlink: 1, clears_directory: false };
-        let nothing = || Answers { content: None, metadata: None, loses: false };
+        let wanted = WantedEntry { rights: rights(1), clears_directory: false };
+        let nothing = || Answers { content: None, metadata: None, ..answers() };
         let decided = |wanted, mode, answers: &mut Answers| decide(wanted, Some(&status(mode, 1)), answers).unwrap();
         assert_eq!(decide(wanted, None, &mut nothing()), Ok(Decision::Make));
         assert_eq!(decided(wanted, 0o040_755, &mut nothing()), Decision::Blocked);
@@ -167,8 +215,8 @@ mod tests {
     #[test]
     fn metadata_is_not_written_to_an_inode_with_names_that_nobody_wants() {
         let decided = |nlink, names, metadata, loses| {
-            let wanted = WantedEntry { file_type: FileType::RegularFile, nlink, clears_directory: false };
-            let mut answers = Answers { content: Some(true), metadata: Some(metadata), loses };
+            let wanted = WantedEntry { rights: rights(nlink), clears_directory: false };
+            let mut answers = Answers { content: Some(true), metadata: Some(metadata), loses, ..answers() };
             decide(wanted, Some(&status(0o100_644, names)), &mut answers).unwrap()
         };
         assert_eq!(decided(1, 3, Metadata::Same, false), Decision::Leave);
@@ -177,5 +225,22 @@ mod tests {
         assert_eq!(decided(2, 3, Metadata::Differs, false), Decision::Replace(Change::Metadata));
         assert_eq!(decided(2, 3, Metadata::Differs, true), Decision::Keep);
         assert_eq!(decided(1, 1, Metadata::NeedsNewInode, false), Decision::Replace(Change::Metadata));
+    }
+
+    #[test]
+    fn an_inode_of_somebody_else_stays_only_as_it_is() {
+        let wanted = WantedEntry { rights: rights(1), clears_directory: false };
+        let decided = |uid, metadata, loses, capabilities| {
+            let mut answers =
+                Answers { content: Some(true), metadata: Some(metadata), loses, capabilities, ..answers() };
+            decide(wanted, Some(&Status { uid, ..status(0o100_644, 1) }), &mut answers).unwrap()
+        };
+        let own = wanted.rights.uid;
+        assert_eq!(decided(own + 1, Metadata::Same, false, false), Decision::Leave);
+        assert_eq!(decided(own + 1, Metadata::Differs, true, false), Decision::Replace(Change::Metadata));
+        assert_eq!(decided(own, Metadata::Same, false, true), Decision::Leave);
+        if answers().creator.is_root() {
+            assert_eq!(decided(own, Metadata::Differs, false, true), Decision::Replace(Change::Metadata));
+        }
     }
 }

@@ -19,6 +19,8 @@ pub(crate) struct Device {
     pub(crate) kind: Option<Kind>,
     /// Whether it treats names that differ only in case as the same, if this is known for the whole filesystem.
     pub(super) folds_case: OnceLock<bool>,
+    /// Whether it stores the owners of inodes, once this was asked.
+    pub(super) keeps_owners: OnceLock<bool>,
     any: Option<OwnedFd>,
     /// Held during a sync until its result is known: the kernel reports an error to only one call.
     syncing: Mutex<()>,
@@ -98,6 +100,7 @@ impl Devices {
             strategy: Strategy::new(),
             kind,
             folds_case: OnceLock::new(),
+            keeps_owners: OnceLock::new(),
             any,
             syncing: Mutex::default(),
             failure: OnceLock::new(),

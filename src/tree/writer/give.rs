@@ -32,7 +32,7 @@ impl Inode {
     ///
     /// # Errors
     /// `STALE` if it is another inode.
-    pub(crate) fn open(
+    pub(super) fn open(
         dir: BorrowedFd<'_>,
         name: &[u8],
         is_file: bool,
@@ -49,6 +49,14 @@ impl Inode {
                 node if errno == Errno::ACCESS => Ok(Inode::Node(node)),
                 _ => Err(errno),
             },
+        }
+    }
+
+    /// Takes permissions that these attributes do not give, before anything else is changed. Its status is `status`.
+    pub(crate) fn narrow(&self, creator: &Creator, status: &Status, attributes: &Attributes<'_>) -> Result<()> {
+        match self {
+            Inode::File(file) => creator.narrow(file, status, attributes),
+            Inode::Node(node) => creator.narrow_node(node, status, attributes),
         }
     }
 

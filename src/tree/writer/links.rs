@@ -5,7 +5,7 @@
 //! names, a path is stored until the last name was found; `inode_map` bounds the memory. If no link can be made, the
 //! run decides what to do.
 
-use super::{Attempt, Slot, Target, Temporary};
+use super::{Attempt, Rights, Slot, Target, Temporary};
 use crate::fs::metadata::{FileAttr, RefusedAttr};
 use crate::fs::openat;
 use crate::fs::spill::Spill;
@@ -173,8 +173,15 @@ impl First {
         if Some((status.dev, status.ino)) == self.inode { Ok(file) } else { Err(Errno::STALE) }
     }
 
-    /// Gives the inode a temporary name in another directory. Its first name is in the directory `from`.
-    fn link<'d>(&self, from: impl AsFd, above: BorrowedFd<'d>, prefix: &str) -> Linked<'d> {
+    /// Gives the inode a temporary name in another directory. Its first name is in the directory `from`. `may_have`:
+    /// whether an inode with this status may get it.
+    fn link<'d>(
+        &self,
+        from: impl AsFd,
+        above: BorrowedFd<'d>,
+        prefix: &str,
+        may_have: impl FnOnce(&Status) -> bool,
+    ) -> Linked<'d> {
         let link = |first: &[u8]| {
             Temporary::make(above, prefix, |name| rustix::fs::linkat(&from, first, above, name, AtFlags::empty()))
         };
@@ -184,10 +191,12 @@ impl First {
             None => link(&self.name),
         };
         match linked {
-            Ok((temporary, ())) => {
-                let inode = Status::at(above, temporary.name()).ok().map(|status| (status.dev, status.ino));
-                if inode == self.inode { Linked::Made(temporary) } else { Linked::Another }
-            }
+            Ok((temporary, ())) => match Status::at(above, temporary.name()) {
+                Ok(status) if Some((status.dev, status.ino)) != self.inode => Linked::Another,
+                Ok(status) if may_have(&status) => Linked::Made(temporary),
+                Ok(_) => Linked::Refused(Errno::PERM),
+                Err(_) => Linked::Another,
+            },
             Err(errno) => Linked::Refused(errno),
         }
     }
@@ -195,8 +204,10 @@ impl First {
 
 impl<'d, T: Target> Slot<'d, '_, T> {
     /// Gives an inode another name in the directory, so far a temporary one. Its first name is in the directory `from`.
-    pub(crate) fn link(&self, first: &First, from: impl AsFd) -> Attempt<Linked<'d>> {
-        Ok(first.link(from, self.above()?.as_fd(), self.run.temporary()))
+    /// An inode that belongs to somebody else than these rights say gets none.
+    pub(crate) fn link(&self, first: &First, from: impl AsFd, rights: &Rights) -> Attempt<Linked<'d>> {
+        let may_have = |status: &Status| !rights.is_foreign(status, self.run.creator()) || !self.keeps_owners();
+        Ok(first.link(from, self.above()?.as_fd(), self.run.temporary(), may_have))
     }
 
     /// Whether the entry is a name of this inode now.
@@ -266,16 +277,18 @@ mod tests {
         fs::write(dir.path().join("one"), "").unwrap();
         let status = Status::at(&open, b"one").unwrap();
         let one = first("one", Some((status.dev, status.ino)), 1);
-        let Linked::Made(temporary) = one.link(&open, open.as_fd(), PREFIX) else { panic!("it can be linked") };
+        let Linked::Made(temporary) = one.link(&open, open.as_fd(), PREFIX, |_| true) else {
+            panic!("it can be linked")
+        };
         temporary.put(b"two", None).unwrap();
         assert_eq!(Status::at(&open, b"two").unwrap().ino, status.ino);
         fs::rename(dir.path().join("two"), dir.path().join("kept")).unwrap();
         fs::write(dir.path().join("other"), "").unwrap();
         fs::rename(dir.path().join("other"), dir.path().join("one")).unwrap();
-        assert!(matches!(one.link(&open, open.as_fd(), PREFIX), Linked::Another));
+        assert!(matches!(one.link(&open, open.as_fd(), PREFIX, |_| true), Linked::Another));
         assert_eq!(one.open(&open).unwrap_err(), Errno::STALE);
         fs::remove_file(dir.path().join("one")).unwrap();
-        assert!(matches!(one.link(&open, open.as_fd(), PREFIX), Linked::Refused(Errno::NOENT)));
+        assert!(matches!(one.link(&open, open.as_fd(), PREFIX, |_| true), Linked::Refused(Errno::NOENT)));
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
     }
 }

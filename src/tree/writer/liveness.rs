@@ -11,7 +11,7 @@
 //!
 //! | user | prefix | clears |
 //! |---|---|---|
-//! | `copy` | `.pleach-copy.` | each directory of the destination, when it is entered |
+//! | `copy` | `.pleach-copy.` | each directory of the destination, when it is entered; also directories ([`mark`]) |
 //! | `restore` | `.pleach-restore.` | each directory of the target, when it is entered |
 //! | `put` | `.pleach-put.` | the destination's directory, at the beginning |
 //! | `dedupe` | `.pleach-dedupe.` | the directory of its cache, before the cache is replaced |
@@ -24,11 +24,11 @@ use super::temporary_name;
 use crate::fs::filesystem::Kind;
 use crate::fs::openat;
 use crate::fs::status::{Status, Time};
-use rustix::fs::{AtFlags, Dir, FileType, FlockOperation, flock};
+use rustix::fs::{AtFlags, Dir, FileType, FlockOperation, Mode, flock};
 use rustix::io::{Errno, Result};
 use rustix::path::Arg;
-use std::ffi::CString;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::ffi::{CStr, CString};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -55,9 +55,19 @@ pub(super) fn announce(dir: BorrowedFd<'_>) {
     IS_HELD.store(true, Ordering::Relaxed);
 }
 
-/// Removes temporary names that dead runs left in a directory. Returns their number. Nothing may have been announced
-/// through this descriptor.
+/// Removes temporary names that dead runs left in a directory, except those of directories. Returns their number.
+/// Nothing may have been announced through this descriptor.
 pub(crate) fn clear(dir: BorrowedFd<'_>, prefix: &str) -> Result<u64> {
+    clear_with(dir, prefix, |_| Err(Errno::ISDIR))
+}
+
+/// [`clear`], including directories that a run has [marked](mark) as its own.
+pub(crate) fn clear_with_directories(dir: BorrowedFd<'_>, prefix: &str) -> Result<u64> {
+    clear_with(dir, prefix, |name| remove_directory(dir, name, is_marked))
+}
+
+/// `remove`: removes a directory.
+fn clear_with(dir: BorrowedFd<'_>, prefix: &str, remove: impl Fn(&CStr) -> Result<()>) -> Result<u64> {
     if list(dir, prefix)?.is_empty() {
         return Ok(0);
     }
@@ -71,7 +81,7 @@ pub(crate) fn clear(dir: BorrowedFd<'_>, prefix: &str) -> Result<u64> {
     let cleared = left.iter().filter(|(name, file_type)| {
         is_left(dir, name.as_bytes(), prefix, lock)
             && match file_type {
-                FileType::Directory => remove_directory(dir, name.as_c_str()).is_ok(),
+                FileType::Directory => remove(name).is_ok(),
                 _ => rustix::fs::unlinkat(dir, name.as_c_str(), AtFlags::empty()).is_ok(),
             }
     });
@@ -90,14 +100,49 @@ enum Lock {
     Unsupported,
 }
 
-/// Removes a directory that has a temporary name, with its files. A run creates no directories in it, so if there are
-/// any, it belongs to somebody else, and is kept with everything in it.
-pub(super) fn remove_directory(dir: BorrowedFd<'_>, name: impl Arg + Copy) -> Result<()> {
-    let opened = openat::open_subdir(dir, name)?;
+/// The mode of a directory that has a temporary name. A temporary name alone shows nothing: whoever may rename a
+/// directory can give it one. But only its owner can give it this mode, which no other directory has: set-user-id has
+/// no meaning for directories.
+const MARK: u32 = 0o5700;
+
+/// Marks a new directory of this process as its own, until it gets its metadata.
+pub(super) fn mark(dir: impl AsFd) -> Result<()> {
+    rustix::fs::fchmod(dir, Mode::from_raw_mode(MARK))
+}
+
+/// Whether a run of this user has marked the directory.
+fn is_marked(status: &Status) -> bool {
+    status.uid == rustix::process::geteuid().as_raw() && status.permissions() == MARK
+}
+
+/// Removes a directory that has a temporary name, with its files, if it is the expected one. A run creates no
+/// directories in it, so if there are any, it belongs to somebody else, and is kept with everything in it.
+///
+/// # Errors
+/// `STALE` if it is another directory.
+pub(super) fn remove_directory(
+    dir: BorrowedFd<'_>,
+    name: impl Arg + Copy,
+    is_expected: impl FnOnce(&Status) -> bool,
+) -> Result<()> {
+    let opened = open_expected(dir, name, is_expected)?;
     for file in files(opened.as_fd())? {
         rustix::fs::unlinkat(&opened, file.as_c_str(), AtFlags::empty())?;
     }
     rustix::fs::unlinkat(dir, name, AtFlags::REMOVEDIR)
+}
+
+/// Opens a directory that has a temporary name, if it is the expected one.
+///
+/// # Errors
+/// `STALE` if it is another directory.
+pub(super) fn open_expected(
+    dir: BorrowedFd<'_>,
+    name: impl Arg,
+    is_expected: impl FnOnce(&Status) -> bool,
+) -> Result<OwnedFd> {
+    let opened = openat::open_subdir(dir, name)?;
+    if is_expected(&Status::of(&opened)?) { Ok(opened) } else { Err(Errno::STALE) }
 }
 
 /// The files in a directory that has a temporary name.
@@ -183,16 +228,19 @@ mod tests {
         stays.iter().for_each(|name| fs::write(dir.path().join(name), "").unwrap());
         let new = || dir.path().join(temporary_name::new(PREFIX));
         fs::write(new(), "").unwrap();
-        let (staged, foreign) = (new(), new());
-        for path in [&staged, &foreign, &foreign.join("inner")] {
+        let (staged, foreign, renamed) = (new(), new(), new());
+        for path in [&staged, &foreign, &foreign.join("inner"), &renamed] {
             fs::create_dir(path).unwrap();
             fs::write(path.join("file"), "").unwrap();
         }
+        [&staged, &foreign].iter().for_each(|path| mark(File::open(path).unwrap()).unwrap());
         let open = File::open(dir.path()).unwrap();
-        assert_eq!(clear(open.as_fd(), PREFIX), Ok(2));
+        assert_eq!(clear(open.as_fd(), PREFIX), Ok(1));
+        assert!(staged.exists());
+        assert_eq!(clear_with_directories(open.as_fd(), PREFIX), Ok(1));
         assert!(stays.iter().all(|name| dir.path().join(name).exists()));
-        assert!(foreign.join("file").exists() && foreign.join("inner/file").exists());
-        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), stays.len() + 1);
+        assert!(foreign.join("file").exists() && foreign.join("inner/file").exists() && renamed.join("file").exists());
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), stays.len() + 2);
     }
 
     #[test]

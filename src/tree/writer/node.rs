@@ -5,7 +5,7 @@ use super::{Attempt, Inode, Slot, Target, Temporary};
 use crate::fs::metadata::Creator;
 use crate::fs::status::Status;
 use rustix::fs::{FileType, Mode};
-use rustix::io::Result;
+use rustix::io::{Errno, Result};
 use std::os::fd::{AsFd as _, BorrowedFd};
 
 /// An entry that is neither a regular file nor a directory.
@@ -54,16 +54,39 @@ impl Node<'_> {
         creator: &Creator,
     ) -> Result<(Temporary<BorrowedFd<'d>>, Inode)> {
         let (temporary, ()) = Temporary::make(dir, prefix, |name| self.make(dir, name))?;
-        let is_ours =
-            |status: &Status| status.file_type() == self.file_type() && status.nlink == 1 && creator.is_owner(status);
-        let pinned = pin(dir, temporary.name(), is_ours)?;
+        let pinned =
+            pin(dir, temporary.name(), |status| self.is(status) && status.nlink == 1 && creator.is_owner(status))?;
+        if let Node::Symlink(to) = *self
+            && rustix::fs::readlinkat(&pinned, c"", Vec::new())?.as_bytes() != to
+        {
+            return Err(Errno::STALE);
+        }
         Ok((temporary, Inode::Node(pinned)))
     }
 
-    fn file_type(&self) -> FileType {
+    /// Whether an inode with this status has this type and, if it is a device, these numbers.
+    fn is(&self, status: &Status) -> bool {
         match *self {
-            Node::Symlink(_) => FileType::Symlink,
-            Node::Special(kind, _) => kind,
+            Node::Symlink(_) => status.file_type() == FileType::Symlink,
+            Node::Special(kind @ (FileType::BlockDevice | FileType::CharacterDevice), device) => {
+                status.file_type() == kind && status.rdev == device
+            }
+            Node::Special(kind, _) => status.file_type() == kind,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_device_is_not_taken_for_the_one_that_was_made() {
+        let null = Node::Special(FileType::CharacterDevice, (1, 3));
+        let status = |mode, rdev| Status { mode, rdev, ..Status::default() };
+        assert!(null.is(&status(0o020_600, (1, 3))));
+        assert!(!null.is(&status(0o020_600, (1, 1))) && !null.is(&status(0o060_600, (1, 3))));
+        assert!(Node::Special(FileType::Fifo, (0, 0)).is(&status(0o010_600, (0, 0))));
+        assert!(!Node::Symlink(b"to").is(&status(0o010_600, (0, 0))));
     }
 }

@@ -2,15 +2,16 @@
 //!
 //! On XFS and Btrfs a file takes less work if it has its own name from the start than if it is created without a name
 //! and linked. Inside such a directory nobody takes a half file for a complete one: a killed run leaves the directory
-//! under its temporary name, and the next run removes it (`liveness`). So it contains only regular files that can be
-//! deleted: flags which forbid that follow when it has its own name.
+//! under its temporary name, and the next run removes it (`liveness`), if it has the mark of a run. So it contains only
+//! regular files that can be deleted: flags which forbid that follow when it has its own name.
 //!
 //! Nobody takes a file in it for finished, so its files may have their final times before a sync if the directory gets
 //! its own name after the sync ([`StagedDir::put_synced`]).
 
 use super::temporary::under_temporary_name;
 use super::{Attempt, Slot, Synced, Target, liveness};
-use crate::fs::{openat, rename};
+use crate::fs::rename;
+use crate::fs::status::Status;
 use rustix::io::Result;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -22,6 +23,8 @@ pub(crate) struct StagedDir {
     above: Arc<OwnedFd>,
     /// Empty: it has its own name.
     temporary: String,
+    /// Device and inode. Somebody else may have given its name to another directory.
+    inode: (u64, u64),
 }
 
 impl<T: Target> Slot<'_, '_, T> {
@@ -31,13 +34,18 @@ impl<T: Target> Slot<'_, '_, T> {
         let above = Arc::clone(self.above()?);
         liveness::announce(above.as_fd());
         let make = |name: &str| self.dir().make_subdir(name.as_bytes(), self.run.creator());
-        let (temporary, made) = under_temporary_name(self.run.temporary(), make)
-            .map_err(|errno| self.failure("make the directory", errno))?;
-        Ok((StagedDir { above, temporary }, made))
+        let fail = |errno| self.failure("make the directory", errno);
+        let (temporary, made) = under_temporary_name(self.run.temporary(), make).map_err(fail)?;
+        let status = liveness::mark(&made).and_then(|()| Status::of(&made)).map_err(fail)?;
+        Ok((StagedDir { above, temporary, inode: (status.dev, status.ino) }, made))
     }
 }
 
 impl StagedDir {
+    fn is(&self, status: &Status) -> bool {
+        (status.dev, status.ino) == self.inode
+    }
+
     /// Its temporary name.
     pub(crate) fn temporary_name(&self) -> &[u8] {
         self.temporary.as_bytes()
@@ -65,13 +73,13 @@ impl StagedDir {
     /// this directory, and the name and the result of each file.
     ///
     /// # Errors
-    /// Errors of listing it.
+    /// Errors of listing it. `STALE` if another directory has its name.
     pub(crate) fn move_files(
         &self,
         to: BorrowedFd<'_>,
         mut moved: impl FnMut(BorrowedFd<'_>, &[u8], Result<()>),
     ) -> Result<()> {
-        let from = openat::open_subdir(&self.above, self.temporary.as_str())?;
+        let from = liveness::open_expected(self.above.as_fd(), self.temporary.as_str(), |status| self.is(status))?;
         for file in liveness::files(from.as_fd())? {
             let result = rename::without_replacing(&from, file.as_c_str(), to, file.as_c_str());
             moved(from.as_fd(), file.to_bytes(), result);
@@ -84,7 +92,8 @@ impl Drop for StagedDir {
     fn drop(&mut self) {
         if !self.temporary.is_empty() {
             // If it cannot be removed, the next run clears it.
-            let _ = liveness::remove_directory(self.above.as_fd(), self.temporary.as_str());
+            let is_it = |status: &Status| self.is(status);
+            let _ = liveness::remove_directory(self.above.as_fd(), self.temporary.as_str(), is_it);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Enters a subdirectory of the target: finds or creates it, and opens an existing one. Its final metadata, which may
 //! forbid working in it, comes when everything in it is done: `give`.
 
-use super::{Attempt, Slot, Target};
+use super::{Attempt, Rights, Slot, Target};
 use crate::fs::openat;
 use crate::fs::status::Status;
 use crate::tree::deletion::allow_all;
@@ -18,6 +18,14 @@ pub(crate) enum Subdir {
     Missing,
     /// This entry, whatever its type.
     Exists(Status),
+}
+
+/// What happens to an existing directory that a run enters.
+pub(crate) enum Entering<'a> {
+    /// It stays as it is.
+    AsItIs,
+    /// It gets these rights, and the access control list that the function returns, when everything in it is done.
+    ToGive(Rights, &'a dyn Fn() -> Option<Vec<u8>>),
 }
 
 impl<T: Target> Slot<'_, '_, T> {
@@ -43,8 +51,10 @@ impl<T: Target> Slot<'_, '_, T> {
         }
     }
 
-    /// Opens an existing directory. `opens_up`: one's own directory without permissions for oneself gets them.
-    pub(crate) fn open_dir(&self, status: &Status, opens_up: bool) -> Attempt<OwnedFd> {
+    /// Opens an existing directory. If it will get metadata, its entries are protected by the old permissions as well
+    /// as by the new ones until then, and one's own directory without permissions for oneself gets them.
+    pub(crate) fn open_dir(&self, status: &Status, entering: &Entering<'_>) -> Attempt<OwnedFd> {
+        let opens_up = matches!(entering, Entering::ToGive(..));
         let (above, creator) = (self.above()?, self.run.creator());
         let open = || openat::open_subdir(above, self.name);
         let allow = || allow_all(above.as_fd(), &CString::new(self.name).map_err(|_| Errno::INVAL)?);
@@ -54,8 +64,13 @@ impl<T: Target> Slot<'_, '_, T> {
         };
         let opened = opened.map_err(|errno| self.failure("open the directory", errno))?;
         if opens_up && !creator.is_root() && status.mode & 0o300 != 0o300 {
+            // Now only its owner may enter it.
             let _ = allow();
+            return Ok(opened);
         }
+        // Its own status: another directory may have got the name.
+        let narrowed = self.run.narrow(&opened, entering);
+        narrowed.map_err(|errno| self.failure("set the metadata of", errno))?;
         Ok(opened)
     }
 }

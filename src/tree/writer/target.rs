@@ -1,10 +1,12 @@
 //! The target of a run, and what a failed call there means: which failures end the run, and which hints they get.
 
-use super::{Attempt, Devices, Failure, changed_meanwhile};
+use super::{Attempt, Devices, Entering, Failure, Rights, changed_meanwhile};
 use crate::content::copy;
 use crate::error::Error;
 use crate::fs::metadata::Creator;
+use crate::fs::status::Status;
 use rustix::io::Errno;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 /// The target of a run.
@@ -23,6 +25,16 @@ pub(crate) trait Target {
 
     /// The beginning of its temporary names.
     fn temporary(&self) -> &'static str;
+
+    /// Takes permissions from an existing directory that it will not have in the end.
+    fn narrow(&self, dir: &OwnedFd, entering: &Entering<'_>) -> rustix::io::Result<()> {
+        match entering {
+            Entering::AsItIs => Ok(()),
+            Entering::ToGive(Rights { uid, gid, mode, .. }, acl) => {
+                self.creator().narrow_directory(dir, &Status::of(dir)?, (*uid, *gid, *mode), acl)
+            }
+        }
+    }
 
     /// The words for its failures.
     fn wording(&self) -> &'static Wording;
