@@ -137,12 +137,12 @@ on_filesystems! {
         write(place.join("second"), b"second");
         let modified = source.join("second").metadata().unwrap().modified().unwrap();
         File::options().write(true).open(place.join("second")).unwrap().set_modified(modified).unwrap();
-        std::os::unix::fs::chown(place.join("second"), Some(1234), None).unwrap();
+        std::os::unix::fs::chown(place.join("second"), None, Some(1234)).unwrap();
         settle();
         let (stats, problems) = copied(fs, Engine::Buffered, When::Copying, || save(&place.join("second")));
         assert_eq!(fs::read(place.join("second")).unwrap(), b"mine");
         assert_eq!((stats.files, stats.errors), (1, 1), "{problems:?}");
         assert!(problems[0].contains("second") && problems[0].contains("it was kept"), "{problems:?}");
-        assert_eq!(place.join("second").metadata().unwrap().uid(), 0);
+        assert_eq!(place.join("second").metadata().unwrap().gid(), 0);
     }
 }

@@ -63,7 +63,11 @@ pub(crate) fn clear(dir: BorrowedFd<'_>, prefix: &str) -> Result<u64> {
 
 /// [`clear`], including directories that a run has [marked](mark) as its own.
 pub(crate) fn clear_with_directories(dir: BorrowedFd<'_>, prefix: &str) -> Result<u64> {
-    clear_with(dir, prefix, |name| remove_directory(dir, name, is_marked))
+    clear_with(dir, prefix, |name| match remove_directory(dir, name, is_marked) {
+        // The run was killed before it marked the directory. Then it is empty, or else it is not removed.
+        Err(Errno::STALE) => rustix::fs::unlinkat(dir, name, AtFlags::REMOVEDIR),
+        removed => removed,
+    })
 }
 
 /// `remove`: removes a directory.
