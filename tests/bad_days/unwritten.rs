@@ -29,7 +29,7 @@ on_filesystems! {
         assert!(marks().contains(r#""tags":["kept"]"#), "{}", marks());
         done(&["pin", "--json", repo_word, "one"]);
         assert!(marks().contains(r#""pinned":true"#), "{}", marks());
-        // It is so already, and what was asked for is done.
+        // It is so already, and this run has done its work too.
         done(&["tag", "--json", repo_word, "one", "+kept"]);
         done(&["pin", "--json", repo_word, "one"]);
         done(&["unpin", "--json", repo_word, "one"]);

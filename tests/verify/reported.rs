@@ -75,7 +75,8 @@ on_filesystems! {
         let (source, repo) = (fs.dir("source"), fs.join("repo"));
         more_damage_than_is_buffered(&source, &repo);
         for format in [&["--json"][..], &[]] {
-            let run = finish(unread(&["verify"]).args(format).arg(&repo)).expect(4).saying("its output cannot be written");
+            let run = finish(unread(&["verify"]).args(format).arg(&repo)).expect(4);
+            let run = run.saying("its output cannot be written");
             assert!(!run.stderr.contains("cannot write"), "{}", run.stderr);
             let full = File::options().write(true).open("/dev/full").unwrap();
             let run = finish(command(["verify"]).args(format).arg(&repo).stdout(full)).expect(4);
