@@ -141,7 +141,7 @@ fn clear(repository: &Repository, staging: &Staging) -> Result<()> {
 }
 
 /// Completes the publishing of a snapshot that was interrupted after its tree had been renamed. The repository's
-/// directory was synced, so the rename is on the disk as far as the kernel tells. On Btrfs the same commit as the
+/// directory was synced, so the rename is on the disk as far as the kernel reports. On Btrfs the same commit as the
 /// caller's next change, or an earlier one, writes that the tree is read-only.
 pub(super) fn complete(repository: &Repository, partial: &Dir, name: &[u8]) -> Result<()> {
     let Some(name) = std::str::from_utf8(name).ok().filter(|name| check_name(name).is_ok()) else { return Ok(()) };
