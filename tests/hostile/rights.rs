@@ -5,7 +5,7 @@ use crate::harness::tools::{TRACE, assert_equal_trees, inventory, take_trace, to
 use crate::harness::*;
 use crate::on_filesystems;
 use pleach::copy_tree;
-use pleach::monitor::Monitor;
+use pleach::monitor::{Amount, Monitor};
 use pleach::snapshot::restore;
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -75,12 +75,22 @@ fn ino(path: &Path) -> u64 {
     path.symlink_metadata().unwrap().ino()
 }
 
-/// Looks at the target whenever the engine asks whether it should stop.
+/// Looks at the target whenever an entry is done, and whenever the engine asks whether it should stop.
 struct Spy<F>(F, AtomicU64);
 
-impl<F: Fn() -> bool + Sync> Monitor for Spy<F> {
-    fn is_cancelled(&self) -> bool {
+impl<F: Fn() -> bool> Spy<F> {
+    fn look(&self) {
         self.1.fetch_add(u64::from((self.0)()), Ordering::Relaxed);
+    }
+}
+
+impl<F: Fn() -> bool + Sync> Monitor for Spy<F> {
+    fn advance(&self, _: Amount) {
+        self.look();
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.look();
         false
     }
 }
