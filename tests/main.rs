@@ -62,6 +62,7 @@ mod put;
 mod ranges;
 mod refusal;
 mod renames;
+mod replaced;
 mod replicate;
 mod report;
 mod restore;

@@ -94,7 +94,11 @@ pub(super) fn open(pair: &Pair<'_>, name: &[u8]) -> Attempt<Option<Source>> {
     let fail = |action, errno| pair.unreadable(name, action, errno);
     let fd = match openat::open_file(pair.directory.fd.as_fd(), name) {
         Ok(fd) => fd,
-        Err(Errno::NOENT) => return Ok(None),
+        Err(Errno::NOENT) => {
+            pair.directory.note_missing(name);
+            return Ok(None);
+        }
+        Err(Errno::LOOP) => return Err(became_something_else(pair, name)),
         Err(errno) => return Err(fail("open", errno)),
     };
     let status = Status::of(&fd).map_err(|errno| fail("read the status of", errno))?;

@@ -16,7 +16,10 @@ use std::os::fd::AsFd as _;
 pub(super) fn look<'n>(pair: &Pair<'_>, name: &'n [u8], may_exist: bool) -> Attempt<Option<Seen<'n>>> {
     let status = match Status::at(&pair.directory.fd, name) {
         Ok(status) => status,
-        Err(Errno::NOENT) => return Ok(None),
+        Err(Errno::NOENT) => {
+            pair.directory.note_missing(name);
+            return Ok(None);
+        }
         Err(errno) => return Err(pair.unreadable(name, "read the status of", errno)),
     };
     let existing = match may_exist {
@@ -44,7 +47,10 @@ pub(super) fn open<'n>(pair: &Pair<'_>, name: &'n [u8]) -> Attempt<Option<Seen<'
 fn compare<'n>(pair: &Pair<'_>, name: &'n [u8], status: Status, existing: Option<Status>) -> Attempt<Option<Seen<'n>>> {
     match decide::decide(pair, (name, &status), (pair.target_name(name), existing.as_ref())) {
         Ok(decision) => Ok(Some(Seen { name, status, existing, decision, opened: None })),
-        Err(Errno::NOENT) => Ok(None),
+        Err(Errno::NOENT) => {
+            pair.directory.note_missing(name);
+            Ok(None)
+        }
         Err(Errno::CANCELED) => Err(Failure::Fatal(Error::interrupted())),
         Err(errno) => Err(pair.wrong(name, "compare its source with", errno)),
     }

@@ -14,7 +14,10 @@ pub(super) fn make(pair: &Pair<'_>, seen: &Seen<'_>) -> Attempt<()> {
         FileType::Symlink => match rustix::fs::readlinkat(&pair.directory.fd, seen.name, Vec::new()) {
             Ok(to) => to.into_bytes(),
             // It was deleted after it was examined.
-            Err(Errno::NOENT) => return Ok(()),
+            Err(Errno::NOENT) => {
+                pair.directory.note_missing(seen.name);
+                return Ok(());
+            }
             Err(errno) => return Err(pair.unreadable(seen.name, "read the link", errno)),
         },
         _ => Vec::new(),

@@ -149,7 +149,8 @@ impl<'a> Files for Group<'a, '_, '_> {
         self.files[number] = State::Over;
         match error {
             // It was deleted after its directory was listed.
-            FileError::Open(Errno::NOENT) => {}
+            FileError::Open(Errno::NOENT) => self.pair.directory.note_missing(name),
+            FileError::Open(Errno::LOOP) => self.skip(file::became_something_else(&self.pair, name)),
             FileError::Open(errno) => self.skip(self.pair.unreadable(name, "open", errno)),
             FileError::NotRegular(_) => self.skip(file::became_something_else(&self.pair, name)),
         }

@@ -11,8 +11,11 @@ use crate::monitor::{Amount, Change};
 use crate::tree::exclude::mounts;
 use crate::tree::walk::{self, Directory, Name, Names, Visitor};
 use crate::tree::writer::{Failure, Target as _};
+use crate::util::mutex::{self, lock};
 use std::io;
 use std::ops::ControlFlow;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Copies the sources of a step.
 pub(super) fn walk(context: &Context<'_>, step: &Step, threads: usize) -> Result<()> {
@@ -20,18 +23,30 @@ pub(super) fn walk(context: &Context<'_>, step: &Step, threads: usize) -> Result
         Ok(()) => {}
         Err(failure) => return Err(failure.into_error()),
     }
-    let tree = Tree { context, step };
+    let tree = Tree { context, step, has_read: AtomicBool::new(false), lost: Mutex::default() };
     walk::walk_tops(step.tops(), &tree, threads, |lines| {
         for (change, path) in lines {
             context.monitor.planned(change, &context.shown(&path));
         }
         Ok(())
-    })
+    })?;
+    let mut lost = mutex::into_inner(tree.lost).into_iter();
+    if !tree.has_read.into_inner()
+        && let Some(first) = lost.next()
+    {
+        return Err(first);
+    }
+    lost.for_each(|error| context.report(&error));
+    Ok(())
 }
 
 struct Tree<'a> {
     context: &'a Context<'a>,
     step: &'a Step,
+    /// Whether there was any entry in a source, or a source that is an entry itself.
+    has_read: AtomicBool,
+    /// Sources that vanished, and what was replaced while it was read.
+    lost: Mutex<Vec<Error>>,
 }
 
 /// Lines of the plan, with paths relative to the top.
@@ -63,6 +78,9 @@ impl Visitor for Tree<'_> {
             Ok((place, change)) => {
                 if !directory.scaffold {
                     self.count_directory(change);
+                }
+                if parent.is_some() {
+                    self.has_read.store(true, Ordering::Relaxed);
                 }
                 let lines = self.lines(change.map(|change| (change, place.path.clone())));
                 Ok(Some((place, lines)))
@@ -96,6 +114,9 @@ impl Visitor for Tree<'_> {
     fn batch(&self, directory: &Directory<Place>, names: &mut dyn Iterator<Item = Name<'_>>) -> Result<Output> {
         let mut part = Stats::default();
         let result = entries::batch(&Pair { context: self.context, directory }, names, &mut part);
+        if part.files + part.others + part.symlinks > 0 {
+            self.has_read.store(true, Ordering::Relaxed);
+        }
         self.context.count(&part);
         Ok(self.lines(result?.into_iter().map(|(change, name)| (change, directory.place.join(&name)))))
     }
@@ -116,11 +137,17 @@ impl Visitor for Tree<'_> {
         self.context.report(&error);
     }
 
+    fn unfound(&self, error: Error) -> Result<()> {
+        self.torn(error)
+    }
+
+    fn torn(&self, error: Error) -> Result<()> {
+        lock(&self.lost).push(error);
+        Ok(())
+    }
+
     fn unreadable(&self, _: Option<&Directory<Place>>, _: &[u8], error: Error) -> Result<Option<Output>> {
-        // It was deleted after its parent was listed, so it is ignored.
-        if !error.is_not_found() {
-            self.context.report(&error);
-        }
+        self.context.report(&error);
         Ok(None)
     }
 }

@@ -131,7 +131,8 @@ impl Verify<'_> {
         let source = || absolute(&directory.join(name));
         let copy = || self.context.shown(&directory.place.join(directory.place.name(name)));
         match self.entry(directory, name, &mut part) {
-            Ok(Found::Equal) | Err(Errno::NOENT) => {}
+            Ok(Found::Equal) => {}
+            Err(Errno::NOENT) => directory.note_missing(name),
             Ok(Found::Differs(why)) => {
                 part.damaged += 1;
                 let error = Error::new(ErrorKind::Damage, "trust the copy").at(copy());
@@ -194,6 +195,16 @@ impl Visitor for Verify<'_> {
 
     fn incomplete(&self, _: Error) {
         // This was reported during the copy.
+    }
+
+    fn unfound(&self, error: Error) -> Result<()> {
+        self.context.report(&error);
+        Ok(())
+    }
+
+    fn torn(&self, error: Error) -> Result<()> {
+        self.context.report(&error);
+        Ok(())
     }
 
     fn unreadable(&self, _: Option<&Directory<Place>>, _: &[u8], _: Error) -> Result<Option<()>> {

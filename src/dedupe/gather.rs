@@ -72,9 +72,6 @@ pub(super) fn gather(
         if entries.len() >= 64 { gather.put(&mut entries) } else { Ok(()) }
     })?;
     gather.put(&mut entries)?;
-    for path in sources.vanished() {
-        gather.problem(&Error::io("find", path, Errno::NOENT));
-    }
     gather.filter.report_unmatched(monitor);
     let skipped =
         [(Skip::Sparse, gather.too_sparse.into_inner()), (Skip::Unsupported, gather.unsupported.into_inner())];
@@ -150,13 +147,10 @@ impl Gather<'_> {
         self.monitor.problem(error);
     }
 
-    /// Handles a directory that cannot be read. One that was removed or moved after it was listed, as the staging tree
-    /// of a running snapshot is, is no failure, like a file that was removed.
+    /// Handles a directory that cannot be read.
     fn skipped(&self, error: &Error) {
         self.filter.note_unreadable();
-        if !error.is_not_found() {
-            self.problem(error);
-        }
+        self.problem(error);
     }
 
     fn put(&self, batches: &mut Vec<Batch>) -> Result<()> {
@@ -275,7 +269,7 @@ impl Visitor for Gather<'_> {
                 }
                 Ok(status) => files.push((name.bytes.to_vec(), status)),
                 // Removed since it was listed.
-                Err(Errno::NOENT) => {}
+                Err(Errno::NOENT) => directory.note_missing(name.bytes),
                 Err(errno) => self.problem(&Error::io("look at", path(&name), errno)),
             }
         }
@@ -302,6 +296,11 @@ impl Visitor for Gather<'_> {
 
     fn incomplete(&self, error: Error) {
         self.skipped(&error);
+    }
+
+    /// One that was removed or moved, as the staging tree of a running snapshot is, is no failure, like a removed file.
+    fn gone(&self) {
+        self.filter.note_unreadable();
     }
 
     fn unreadable(

@@ -140,6 +140,8 @@ pub enum Event<'a> {
     },
     /// `verify`: this snapshot was deleted meanwhile, so the rest of it was not verified.
     SnapshotDeleted(&'a str),
+    /// `list --exclusive`, `report`: this snapshot was deleted meanwhile, so it was not measured.
+    SnapshotNotMeasured(&'a str),
     /// `verify` of a part: how far it came could not be recorded, so the next run reads the same part.
     PositionNotRecorded(&'a Error),
     /// `prune`: snapshots are dated in the future. They are kept, and no rule counts them.
@@ -339,7 +341,7 @@ impl<'a> Event<'a> {
             Event::OlderSnapshot { .. } => "older-snapshot",
             Event::RenamesNotSought { .. } => "renames-not-sought",
             Event::RepositoryKept(_) => "repository-kept",
-            Event::SnapshotDeleted(_) | Event::SnapshotNotSent(_) => "snapshot-deleted",
+            Event::SnapshotDeleted(_) | Event::SnapshotNotSent(_) | Event::SnapshotNotMeasured(_) => "snapshot-deleted",
             Event::SnapshotIncomplete { .. } => "snapshot-incomplete",
             Event::PositionNotRecorded(_) => "position-not-recorded",
             Event::DatedAhead { .. } => "dated-ahead",

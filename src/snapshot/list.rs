@@ -8,7 +8,7 @@ use super::kept;
 use super::manifest::{Header, Time, Totals};
 use super::repository::{self, Added, Marks, Repository, SnapshotInfo};
 use crate::error::{Error, Result};
-use crate::monitor::{Amount, Monitor};
+use crate::monitor::{Amount, Event, Monitor};
 use crate::util::pool::Pool;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -120,6 +120,10 @@ pub fn list(repo: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Sta
                     stats.errors += errors;
                 }
                 Err(error) if monitor.is_cancelled() => return Err(error),
+                Err(_) if is_deleted(&repository, &info.name) => {
+                    monitor.event(Event::SnapshotNotMeasured(&info.name));
+                    continue;
+                }
                 Err(error) => {
                     monitor.problem(&error);
                     stats.errors += 1;
@@ -137,6 +141,11 @@ pub fn list(repo: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Sta
     }
     stats.seconds = begun.elapsed().as_secs_f64();
     Ok(stats)
+}
+
+/// Whether a snapshot that was there is deleted now.
+pub(super) fn is_deleted(repository: &Repository, name: &str) -> bool {
+    repository.manifest(name).is_err_and(|error| error.is_not_found())
 }
 
 fn row(info: SnapshotInfo, marks: Marks, exclusive_bytes: Option<u64>, added: Option<Added>) -> Row {

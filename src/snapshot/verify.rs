@@ -52,6 +52,7 @@ use crate::fs::data_loss::is_data_loss;
 use crate::fs::filesystem::Kind;
 use crate::fs::open_files;
 use crate::fs::procfs;
+use crate::fs::shutdown;
 use crate::monitor::{Amount, Damage, Event, Fault, Monitor};
 use crate::util::parallel::READERS;
 use crate::util::path::join;
@@ -140,6 +141,9 @@ pub fn verify(repo: &Path, ids: &[String], options: &Options, monitor: &dyn Moni
     stats.repaired = done.repaired;
     let left = repair.as_ref().map_or(0, |repair| repair.errors);
     stats.add(&snapshots, read_bytes.get(), errors.get() + done.errors + left);
+    if stats.damaged + stats.errors > 0 {
+        check_filesystem(&repository)?;
+    }
     if let (Ok(()), Some(part), true) = (&result, part, ids.is_empty() && is_all)
         && let Err(error) = repository::note_verified(&repository, part.end())
     {
@@ -213,6 +217,7 @@ fn choose(
         match opened {
             Ok((manifest, tree)) => snapshots.push(Snapshot::new(name, manifest, tree)),
             Err(error) if error.kind() == ErrorKind::Damage || is_lost(&error) => {
+                check_filesystem(repository)?;
                 let mut fault = Fault::Unreadable;
                 if error.kind() == ErrorKind::Damage {
                     monitor.problem(&error);
@@ -237,6 +242,16 @@ fn choose(
     // The names are already sorted, and this sort is stable.
     snapshots.sort_by_key(|snapshot| snapshot.manifest.header().created);
     Ok((snapshots, is_all))
+}
+
+/// Fails if the filesystem of the repository has failed as a whole: then nothing can be read, and all looks damaged.
+fn check_filesystem(repository: &Repository) -> Result<()> {
+    if !shutdown::is_unreadable(repository.fd()) {
+        return Ok(());
+    }
+    let hint = "its filesystem has failed, so nothing is known about the snapshots: check the disk (dmesg(1)), mount \
+                the filesystem again, and run again";
+    Err(Error::io("read the repository", repository.path(), Errno::IO).hint(hint))
 }
 
 /// Whether an error shows that the device lost data.

@@ -93,7 +93,18 @@ impl<'a> Census<'a> {
     ) -> Option<(Arc<Device>, Mapped)> {
         let path = || absolute(&directory.join(name.bytes));
         let failed = |action: &str, errno: Errno| self.problem(&Error::io(action, path(), errno));
-        let status = Status::at(&directory.fd, name.bytes).map_err(|errno| failed("look at", errno)).ok()?;
+        let status = match Status::at(&directory.fd, name.bytes) {
+            Ok(status) => status,
+            // A file that was removed after its directory was listed takes no space.
+            Err(Errno::NOENT) => {
+                directory.note_missing(name.bytes);
+                return None;
+            }
+            Err(errno) => {
+                failed("look at", errno);
+                return None;
+            }
+        };
         let is_here = status.dev == directory.status.dev;
         if status.file_type() != FileType::RegularFile || (is_here && !self.is_to_map(device, &status, path)) {
             return Some((Arc::clone(device), Mapped::plain(&device.volume, &status)));
@@ -225,14 +236,11 @@ impl Visitor for Census<'_> {
 
     fn unreadable(
         &self,
-        parent: Option<&Directory<Place>>,
+        _parent: Option<&Directory<Place>>,
         _path: &[u8],
         error: Error,
     ) -> Result<Option<Self::Output>> {
-        // A directory that was removed after its parent was listed takes no space.
-        if parent.is_none() || !error.is_not_found() {
-            self.problem(&error);
-        }
+        self.problem(&error);
         Ok(None)
     }
 }

@@ -230,14 +230,8 @@ fn attempt(
 }
 
 fn census_of(path: &Path, number: usize, census: &Census<'_>, tally: &mut Tally, options: &Options) -> Result<()> {
-    let sources = match Sources::resolve(&[path.to_path_buf()]) {
-        Ok(sources) => sources,
-        // Deleted since it was found.
-        Err(error) => {
-            census.problem(&error);
-            return Ok(());
-        }
-    };
+    // If it was deleted since it was found, the walk reports it.
+    let sources = Sources::exact(vec![path.to_path_buf()]);
     walk::walk(&sources, census, threads(options), |found| {
         found.into_iter().for_each(|found| tally.add(Some(number), found));
         Ok(())

@@ -128,6 +128,9 @@ pub(crate) fn event(event: &Event<'_>) -> String {
         Event::SnapshotDeleted(name) => {
             format!("the snapshot {} was deleted meanwhile: the rest of it was not verified", shown(OsStr::new(name)))
         }
+        Event::SnapshotNotMeasured(name) => {
+            format!("the snapshot {} was deleted meanwhile: it was left out", shown(OsStr::new(name)))
+        }
         Event::PositionNotRecorded(failure) => {
             let remedy = match failure.code() {
                 "no-space" => "free some space",

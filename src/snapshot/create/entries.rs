@@ -53,7 +53,7 @@ pub(super) fn add(
                 Ok(entry) if context.filter.leaves_out(directory, entry.name, &entry.status) => {}
                 Ok(entry) => found.push(entry),
                 // The entry was deleted after the directory was listed.
-                Err(Failure::Entry(Errno::NOENT)) => {}
+                Err(Failure::Entry(Errno::NOENT)) => directory.note_missing(name.bytes),
                 Err(Failure::Entry(errno)) => {
                     let error = Error::io("read the status of", absolute(&directory.join(name.bytes)), errno);
                     context.problem(&error, part);

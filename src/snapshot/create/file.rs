@@ -234,7 +234,7 @@ fn open_source(
             return Ok(Some(source));
         }
         // The file was deleted meanwhile.
-        Err(Errno::NOENT) => {}
+        Err(Errno::NOENT) => target.directory.note_missing(found.name),
         // A link is not followed, a socket cannot be opened.
         Ok(None) | Err(Errno::LOOP | Errno::NXIO) => {
             let error = Error::failed("add").at(target.path(found));

@@ -22,7 +22,10 @@ pub(super) fn add(target: &Target<'_>, found: &SourceEntry<'_>, part: &mut Stats
     let body = match file_type {
         FileType::Symlink => match rustix::fs::readlinkat(&directory.fd, *name, Vec::new()) {
             Ok(link) => Body::Symlink(link.into_bytes()),
-            Err(Errno::NOENT) => return Ok(None),
+            Err(Errno::NOENT) => {
+                directory.note_missing(name);
+                return Ok(None);
+            }
             Err(errno) => {
                 target.context.problem(&Error::io("read the link", target.path(found), errno), part);
                 return Ok(None);

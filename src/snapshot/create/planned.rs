@@ -30,7 +30,10 @@ pub(super) fn entries<P>(
                 match entry(context, directory, found, old, part) {
                     Ok(change) => change,
                     // The entry was deleted after the directory was listed.
-                    Err(Errno::NOENT) => continue,
+                    Err(Errno::NOENT) => {
+                        directory.note_missing(found.name);
+                        continue;
+                    }
                     Err(Errno::CANCELED) => return Err(Error::interrupted()),
                     Err(errno) => {
                         context.problem(&Error::io("open", absolute(&directory.join(found.name)), errno), part);

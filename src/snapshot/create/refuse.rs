@@ -1,6 +1,7 @@
 //! Sources that are refused: they lie in the repository, or on a filesystem that has failed. `emptied` refuses empty
 //! sources.
 
+use super::stats::Stats;
 use crate::error::{Error, Result};
 use crate::fs::openat;
 use crate::fs::shutdown;
@@ -40,6 +41,17 @@ fn lies_in(source: &Path, own: &Status) -> bool {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let opened = rustix::fs::open(directory, flags, Mode::empty());
     opened.and_then(openat::ancestors).is_ok_and(|above| above.contains(&(own.dev, own.ino)))
+}
+
+/// Refuses sources that vanished or were replaced before any entry was read.
+pub(super) fn emptied(sources: &Sources, stats: &Stats) -> Result<()> {
+    match sources.paths().first() {
+        Some(source) if stats.files + stats.symlinks + stats.others == 0 => {
+            let hint = "it vanished before it was read, or was replaced: no snapshot was made; run again";
+            Err(Error::failed("read the source").at(source).hint(hint))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Refuses a source if its filesystem failed during the walk: nearly all of the source may be missing.

@@ -111,10 +111,8 @@ pub(super) fn visit(
     if stats.errors > 0 {
         refuse::failed(sources)?;
     }
-    for path in sources.vanished() {
-        let error = Error::failed("keep all of the source").at(path);
-        monitor.problem(&error.hint("it vanished while it was read: the snapshot has the part that was read before"));
-        stats.errors += 1;
+    if visitor.is_torn() && visitor.narrowing().is_none() {
+        refuse::emptied(sources, &stats)?;
     }
     for path in shortened {
         monitor.problem(

@@ -22,6 +22,7 @@ use rustix::fs::FileType;
 use std::io;
 use std::ops::ControlFlow;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Adds the entries that a walk finds to a snapshot, or only plans that.
 pub(super) struct SnapshotVisitor<'a> {
@@ -29,16 +30,24 @@ pub(super) struct SnapshotVisitor<'a> {
     stats: Mutex<Stats>,
     /// How many files are added together.
     group: usize,
+    /// Something of the sources is missing, because it vanished or was replaced.
+    is_torn: AtomicBool,
 }
 
 impl<'a> SnapshotVisitor<'a> {
     pub(super) fn new(context: Context<'a>) -> Self {
-        SnapshotVisitor { context, stats: Mutex::default(), group: open_files::part(64, 1..=super::file::GROUP) }
+        let group = open_files::part(64, 1..=super::file::GROUP);
+        SnapshotVisitor { context, stats: Mutex::default(), group, is_torn: AtomicBool::new(false) }
     }
 
     /// The counts so far.
     pub(super) fn stats(&self) -> Stats {
         Stats { excluded: self.context.filter.counts(), ..lock(&self.stats).clone() }
+    }
+
+    /// Whether something of the sources vanished or was replaced while it was read.
+    pub(super) fn is_torn(&self) -> bool {
+        self.is_torn.load(Ordering::Relaxed)
     }
 
     /// What the run saw of its sources, and what it looked at.
@@ -197,21 +206,25 @@ impl Visitor for SnapshotVisitor<'_> {
         self.count(&part);
     }
 
+    fn unfound(&self, error: Error) -> Result<()> {
+        Err(error.hint("nothing of it could be read: no snapshot was made"))
+    }
+
+    fn torn(&self, error: Error) -> Result<()> {
+        self.is_torn.store(true, Ordering::Relaxed);
+        self.incomplete(error);
+        Ok(())
+    }
+
     fn unreadable(
         &self,
         parent: Option<&Directory<StagedDirectory>>,
         path: &[u8],
         error: Error,
     ) -> Result<Option<Output>> {
-        let mut part = Stats::default();
-        let vanished = error.is_not_found();
-        if !vanished {
-            self.context.filter.note_unreadable();
-            self.context.problem(&error, &mut part);
-        }
-        self.count(&part);
+        self.incomplete(error);
         let status = parent.and_then(|parent| Status::at(&parent.fd, last(path)).ok());
-        let Some((parent, status)) = parent.zip(status).filter(|(_, status)| !vanished && is_directory(status)) else {
+        let Some((parent, status)) = parent.zip(status).filter(|(_, status)| is_directory(status)) else {
             return Ok(None);
         };
         // Its content cannot be read, but the directory itself is kept.

@@ -144,7 +144,7 @@ impl Visitor for LiveVisitor<'_> {
             match self.entry(directory, name.bytes, &mut cursor, &mut relation) {
                 Ok(entry) => items.extend(entry.map(Item::Entry)),
                 // It was deleted after the directory was listed.
-                Err(Errno::NOENT) => {}
+                Err(Errno::NOENT) => directory.note_missing(name.bytes),
                 Err(Errno::CANCELED) => return Err(Error::interrupted()),
                 Err(errno) => {
                     let path = directory.join(name.bytes);
@@ -163,20 +163,22 @@ impl Visitor for LiveVisitor<'_> {
     }
 
     fn incomplete(&self, error: Error) {
+        if let Some(path) = error.path() {
+            let path = path.as_os_str().as_bytes();
+            self.unread.add(path.strip_prefix(b"/").unwrap_or(path));
+        }
+        self.problem(&error);
+    }
+
+    fn unfound(&self, error: Error) -> Result<()> {
         // A source that is gone is a removed entry.
         if !error.is_not_found() {
-            if let Some(path) = error.path() {
-                let path = path.as_os_str().as_bytes();
-                self.unread.add(path.strip_prefix(b"/").unwrap_or(path));
-            }
-            self.problem(&error);
+            self.incomplete(error);
         }
+        Ok(())
     }
 
     fn unreadable(&self, _: Option<&Directory<()>>, path: &[u8], error: Error) -> Result<Option<Output>> {
-        if error.is_not_found() {
-            return Ok(None);
-        }
         self.unread.add(path);
         self.problem(&error);
         let items = self.old_directory(path).map(Item::Directory).into_iter().collect();

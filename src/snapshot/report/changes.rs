@@ -37,7 +37,8 @@ pub(super) fn compare(work: &Work<'_>, stats: &mut Stats) -> Result<()> {
             take(work, difference, names.1, &mut new, &mut removed);
             Ok(())
         };
-        if work.or_report(diff::diff(work.repo, names, &options, work.monitor, &mut note))?.is_some() {
+        let compared = diff::diff(work.repo, names, &options, work.monitor, &mut note);
+        if work.of_snapshots(&[names.0, names.1], compared)?.is_some() {
             changes.compared += 1;
             changes.since = Some(names.0.to_string());
         }

@@ -32,13 +32,13 @@ pub(super) fn largest(work: &Work<'_>, stats: &mut Stats) -> Result<()> {
     for row in newest {
         let row = &stats.snapshots[row];
         work.monitor.phase("looking for large files", Some(Amount { files: row.files, bytes: 0 }));
-        work.or_report(search(work, &row.name, &mut found))?;
+        work.of_snapshots(&[&row.name], search(work, &row.name, &mut found))?;
     }
     work.monitor.phase("reading extents", None);
     for Found { path, size, snapshot, .. } in found {
         work.check_cancelled()?;
-        let file = large_file(work, &path, size, snapshot);
-        stats.files.extend(work.or_report(file)?);
+        let file = large_file(work, &path, size, snapshot.clone());
+        stats.files.extend(work.of_snapshots(&[&snapshot], file)?);
     }
     Ok(())
 }
@@ -107,7 +107,8 @@ fn large_file(work: &Work<'_>, path: &[u8], size: u64, snapshot: String) -> Resu
     for version in versions {
         let in_repository = work.repo.join(&version.last).join(shown.strip_prefix("/").unwrap_or(&shown));
         let outline = Outline { path, in_repository: &in_repository, holdings: &mut holdings, sketch: &mut sketch };
-        if work.or_report(outline.read(work, &version))? == Some(true) {
+        let outlined = outline.read(work, &version);
+        if work.of_snapshots(&[&version.last], outlined)? == Some(true) {
             kept.push(version);
             paths.push(in_repository);
         }

@@ -2,7 +2,8 @@
 
 use super::options::Options;
 use crate::error::{Error, Result};
-use crate::monitor::Monitor;
+use crate::monitor::{Event, Monitor};
+use crate::snapshot::list;
 use crate::snapshot::prune::calendar::Calendar;
 use crate::snapshot::repository::Repository;
 use std::path::Path;
@@ -26,6 +27,21 @@ impl Work<'_> {
                 self.monitor.problem(&error);
                 Ok(None)
             }
+        }
+    }
+
+    /// The result of a part that reads these snapshots. If one of them was deleted meanwhile, that is no failure.
+    pub(super) fn of_snapshots<T>(&self, names: &[&str], result: Result<T>) -> Result<Option<T>> {
+        let is_deleted = |name: &&&str| list::is_deleted(self.repository, name);
+        if result.is_ok() || self.monitor.is_cancelled() {
+            return self.or_report(result);
+        }
+        match names.iter().find(is_deleted) {
+            Some(name) => {
+                self.monitor.event(Event::SnapshotNotMeasured(name));
+                Ok(None)
+            }
+            None => self.or_report(result),
         }
     }
 

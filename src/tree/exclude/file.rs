@@ -2,12 +2,17 @@
 
 use super::pattern::Line;
 use crate::error::{Error, Result};
+use rustix::fs::OFlags;
 use std::fs::File;
 use std::io::{self, Read};
+use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
 /// The longest file that is read, enough for hundreds of thousands of lines. A longer file is not a list of patterns.
 const LONGEST: u64 = 64 << 20;
+
+/// The filesystem of pipes without a name (`PIPEFS_MAGIC` of `linux/magic.h`).
+const PIPEFS: u64 = 0x5049_5045;
 
 /// Reads patterns from a file, or from stdin for `-`: one per line. Trailing blanks are removed. Empty lines and lines
 /// that begin with `#` are skipped.
@@ -20,12 +25,25 @@ pub fn read(path: &Path) -> Result<Vec<Line>> {
     let read = if path == Path::new("-") {
         io::stdin().lock().take(LONGEST + 1).read_to_end(&mut content)
     } else {
-        File::open(path).map_err(failed)?.take(LONGEST + 1).read_to_end(&mut content)
+        open(path).map_err(failed)?.take(LONGEST + 1).read_to_end(&mut content)
     };
     if read.map_err(failed)? as u64 > LONGEST {
         return Err(failed(io::Error::other("more than 64 MiB")).hint("is it a list of patterns?"));
     }
     lines(&content, path)
+}
+
+/// Opens the file. A named pipe is refused, because nobody may ever write to it. Other pipes are not: a shell makes one
+/// for `--exclude-from <(command)`.
+fn open(path: &Path) -> io::Result<File> {
+    let file = File::options().read(true).custom_flags(OFlags::NONBLOCK.bits() as i32).open(path)?;
+    if file.metadata()?.file_type().is_fifo() {
+        if rustix::fs::fstatfs(&file)?.f_type as u64 != PIPEFS {
+            return Err(io::Error::other("it is a named pipe"));
+        }
+        rustix::fs::fcntl_setfl(&file, OFlags::empty())?;
+    }
+    Ok(file)
 }
 
 pub(super) fn lines(content: &[u8], path: &Path) -> Result<Vec<Line>> {
@@ -72,5 +90,22 @@ mod tests {
     fn what_is_no_text_is_refused_with_its_line() {
         let message = lines(b"a\n\xff\n", Path::new("list")).unwrap_err().to_string();
         assert!(message.contains("UTF-8") && message.contains("line 2 of list"), "{message}");
+    }
+
+    #[test]
+    fn a_named_pipe_is_refused_and_a_pipe_of_the_shell_is_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("pipe");
+        rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU, 0).unwrap();
+        let message = read(&path).unwrap_err().to_string();
+        assert!(message.contains("named pipe"), "{message}");
+        let (reader, writer) = rustix::pipe::pipe().unwrap();
+        let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&reader));
+        let writing = std::thread::spawn(move || {
+            std::thread::sleep(std::time::Duration::from_millis(50));
+            rustix::io::write(&writer, b"*.o\n").unwrap();
+        });
+        assert_eq!(read(Path::new(&path)).unwrap()[0].text, "*.o");
+        writing.join().unwrap();
     }
 }

@@ -1,11 +1,13 @@
 //! Walks trees in parallel and delivers the outputs of a visitor in the order of the manifest.
 //!
 //! See `frontier` for the order and the bound on memory, `directory` for opening a directory, `names` for listing it,
-//! `sources` for the paths to walk, `stand_ins` for directories that are read in place of others. The walk itself does
-//! nothing with the entries it finds: that is the task of the [`Visitor`].
+//! `sources` for the paths to walk, `stand_ins` for directories that are read in place of others, `meanwhile` for those
+//! that are deleted or replaced while they are read. The walk itself does nothing with the entries it finds: that is the
+//! task of the [`Visitor`].
 
 mod directory;
 mod frontier;
+mod meanwhile;
 mod names;
 mod path_node;
 mod sources;
@@ -20,11 +22,14 @@ pub(crate) use visitor::Visitor;
 
 use crate::error::{Error, Result};
 use crate::fs::open_files::is_exhausted;
+use crate::fs::shutdown;
 use crate::fs::status::Status;
 use crate::util::mutex::{self, lock};
+use crate::util::path::{join, split};
 use crate::util::pool::Pool;
-use directory::{Way, open_below, open_top};
+use directory::{Missing, Way, open_below, open_top};
 use frontier::{Frontier, Task};
+use meanwhile::Meanwhile;
 pub(crate) use path_node::PathNode;
 use rustix::io::Errno;
 use sources::Node;
@@ -84,13 +89,14 @@ fn begin<V: Visitor>(
         frontier: Frontier::new(threads),
         sink: Mutex::new(sink),
         failure: Mutex::new(None),
+        meanwhile: Meanwhile::new(),
     };
     walk.frontier.begin(tops);
     let pool = Pool::start_named(threads, "walk");
     pool.map_err(|e| Error::failed(format!("start {threads} threads: {e}")))?.on_each(|| walk.work());
     match mutex::into_inner(walk.failure) {
         Some(error) => Err(error),
-        None => Ok(()),
+        None => walk.meanwhile.end(visitor),
     }
 }
 
@@ -100,6 +106,7 @@ struct Walk<'a, V: Visitor, S> {
     frontier: Frontier<Open<V::Place>, Closed<V::Place>, V::Output>,
     sink: Mutex<S>,
     failure: Mutex<Option<Error>>,
+    meanwhile: Meanwhile,
 }
 
 /// An open directory, and its parts that were not started.
@@ -119,6 +126,9 @@ struct Closed<P> {
     scaffold: bool,
     top: usize,
     reopener: Way,
+    frozen: bool,
+    is_living: bool,
+    missing: Missing,
     place: P,
     names: Names,
     only: Option<Arc<Node>>,
@@ -139,21 +149,24 @@ impl<D, C, O> Drop for StopOnPanic<'_, D, C, O> {
 impl<V: Visitor, S: FnMut(V::Output) -> Result<()> + Send> Walk<'_, V, S> {
     fn close(&self, open: Open<V::Place>) -> Closed<V::Place> {
         let Open { directory, names, only, pending } = open;
-        let Directory { path, status, scaffold, top, node, reopener, mut place, .. } = directory;
+        let Directory { path, status, scaffold, top, node, reopener, frozen, is_living, missing, mut place, .. } =
+            directory;
         self.visitor.close(&path, &mut place);
-        Closed { node, status, scaffold, top, reopener, place, names, only, pending }
+        Closed { node, status, scaffold, top, reopener, frozen, is_living, missing, place, names, only, pending }
     }
 
     /// Reopens a directory. Reports it if the directory is gone.
     fn reopen(&self, closed: Closed<V::Place>) -> Option<Arc<Open<V::Place>>> {
-        let Closed { node, status, scaffold, top, reopener, mut place, names, only, pending } = closed;
+        let Closed { node, status, scaffold, top, reopener, frozen, is_living, missing, mut place, .. } = closed;
+        let (names, only, pending) = (closed.names, closed.only, closed.pending);
         let path = node.path();
         let below = path.get(reopener.1..).unwrap_or_default();
         let below = below.strip_prefix(b"/").unwrap_or(below);
         let opened = reopener.0.open(below, (status.dev, status.ino));
         match opened.and_then(|fd| self.visitor.reopen(&path, &mut place).map(|()| fd)) {
             Ok(fd) => {
-                let directory = Directory { fd, path, status, scaffold, top, node, reopener, place };
+                let directory =
+                    Directory { fd, path, status, scaffold, top, node, reopener, frozen, is_living, missing, place };
                 Some(Arc::new(Open { directory, names, only, pending }))
             }
             Err(errno) => {
@@ -190,7 +203,7 @@ impl<V: Visitor, S: FnMut(V::Output) -> Result<()> + Send> Walk<'_, V, S> {
             Task::Top(Top { named, follow, path, node }, number) => {
                 let only = (!node.whole).then(|| Arc::new(node));
                 let opened = open_top(&named, follow, &path, (only.is_some(), number), self.stand_ins);
-                self.directory(slot, None, (path, opened), only)
+                self.directory(slot, (None, Some(named)), (path, opened), only)
             }
             Task::Batch(open, number) => {
                 let output = self.batch(&open, number)?;
@@ -221,47 +234,39 @@ impl<V: Visitor, S: FnMut(V::Output) -> Result<()> + Send> Walk<'_, V, S> {
             return Ok(Vec::from_iter(output));
         }
         let opened = open_below(above, name, &path, only.is_some(), self.stand_ins);
-        self.directory(slot, Some(parent), (path, opened), only)
+        self.directory(slot, (Some(parent), None), (path, opened), only)
     }
 
-    /// Enters and lists a directory that was opened, and visits its entries if they are few.
+    /// Enters and lists a directory that was opened, and visits its entries if they are few. `named` is the path of a
+    /// directory where the walk begins.
     fn directory(
         &self,
         slot: frontier::Slot,
-        parent: Option<&Open<V::Place>>,
+        (parent, named): (Option<&Open<V::Place>>, Option<PathBuf>),
         (path, opened): (Vec<u8>, rustix::io::Result<Directory<()>>),
         only: Option<Arc<Node>>,
     ) -> Result<Vec<V::Output>> {
         let above = parent.map(|parent| &parent.directory);
         let directory = match opened {
             Ok(directory) => directory,
-            Err(errno) => {
-                let error = Error::io("open the directory", absolute(&path), errno);
-                if is_exhausted(errno) {
-                    return Err(error);
-                }
-                return Ok(Vec::from_iter(self.visitor.unreadable(above, &path, error)?));
-            }
+            Err(errno) => return self.unopened(above, &path, only.as_deref(), errno).map(Vec::from_iter),
         };
         let Some((place, header)) = self.visitor.enter(&directory, above)? else {
             return Ok(Vec::new());
         };
-        let mut outputs = vec![header];
-        let (names, cut) = match &only {
-            Some(node) => node.names(&directory.fd),
-            None => self.visitor.list(&directory, &place),
-        };
-        if let Some(cause) = cut {
-            let is_exhausted = Errno::from_io_error(&cause).is_some_and(is_exhausted);
-            let error = Error::io("list the directory", absolute(&path), cause);
-            if is_exhausted {
-                return Err(error);
-            }
-            self.visitor.incomplete(error);
+        let is_source = only.is_none() && above.is_none_or(|above| above.scaffold);
+        if (is_source && !directory.frozen) || directory.is_living {
+            self.meanwhile.entered(&directory, named);
         }
+        let mut outputs = vec![header];
+        let names = match &only {
+            Some(node) => self.wanted(&directory, node)?,
+            None => self.list(&directory, &place, is_source)?,
+        };
         let batches = names.batches();
         let pending = AtomicUsize::new(batches + names.directories());
         let open = Arc::new(Open { directory: directory.with(place), names, only, pending });
+        self.examine(&open.directory)?;
         let inline = batches == 1;
         let rest = (if inline { 1 } else { 0 }..batches, 0..open.names.directories());
         // A directory on the path may be searchable but not readable.
@@ -276,8 +281,95 @@ impl<V: Visitor, S: FnMut(V::Output) -> Result<()> + Send> Walk<'_, V, S> {
         Ok(outputs)
     }
 
+    /// Handles a directory that could not be opened.
+    fn unopened(
+        &self,
+        above: Option<&Directory<V::Place>>,
+        path: &[u8],
+        only: Option<&Node>,
+        errno: Errno,
+    ) -> Result<Option<V::Output>> {
+        let error = Error::io("open the directory", absolute(path), errno);
+        if is_exhausted(errno) {
+            return Err(error);
+        }
+        let is_lost = matches!(errno, Errno::NOENT | Errno::NOTCONN) || shutdown::is_suspected(errno);
+        match above.filter(|above| !above.scaffold) {
+            Some(above) if errno == Errno::NOENT => {
+                self.meanwhile.lacks_directory(above, split(path).1);
+                self.visitor.gone();
+                return Ok(None);
+            }
+            None if is_lost => {
+                self.unfound(path, only, errno)?;
+                return Ok(None);
+            }
+            _ => {}
+        }
+        let error = match errno {
+            Errno::NOTDIR | Errno::LOOP => Error::failed("open the directory")
+                .at(absolute(path))
+                .hint("it became something else while its parent was read; run again"),
+            _ => error,
+        };
+        self.visitor.unreadable(above, path, error)
+    }
+
+    /// The sources in the part `only` of the directory at `path` cannot be found. `None`: it is a source.
+    fn unfound(&self, path: &[u8], only: Option<&Node>, errno: Errno) -> Result<()> {
+        let sources = only.map_or_else(|| vec![path.to_vec()], |node| node.sources(path));
+        let errors = sources.iter().map(|source| Error::io("find the source", absolute(source), errno));
+        errors.into_iter().try_for_each(|error| self.visitor.unfound(error))
+    }
+
+    /// The wanted names in a directory on the path to sources.
+    fn wanted(&self, directory: &Directory<()>, node: &Node) -> Result<Names> {
+        let (names, missing) = node.names(&directory.fd);
+        for (name, errno) in missing {
+            let only = node.child(name).map(|child| &**child);
+            self.unfound(&join(&directory.path, name), only, errno)?;
+        }
+        Ok(names)
+    }
+
+    /// Lists a directory that is wanted completely.
+    fn list(&self, directory: &Directory<()>, place: &V::Place, is_source: bool) -> Result<Names> {
+        let (names, cut) = self.visitor.list(directory, place);
+        if names.has_missing {
+            directory.note_missing(b"");
+        }
+        let Some(cause) = cut else { return Ok(names) };
+        let errno = Errno::from_io_error(&cause);
+        let error = Error::io("list the directory", absolute(&directory.path), cause);
+        match errno {
+            Some(errno) if is_exhausted(errno) => return Err(error),
+            _ if is_source && names.entries() + names.directories() == 0 => self.visitor.unfound(error)?,
+            Some(Errno::NOENT) if names::is_deleted(&directory.fd) => {
+                directory.note_missing(b"");
+                self.visitor.gone();
+            }
+            _ => self.visitor.incomplete(error),
+        }
+        Ok(names)
+    }
+
     fn batch(&self, open: &Open<V::Place>, number: usize) -> Result<V::Output> {
-        self.visitor.batch(&open.directory, &mut open.names.batch(number))
+        let output = self.visitor.batch(&open.directory, &mut open.names.batch(number))?;
+        self.examine(&open.directory)?;
+        Ok(output)
+    }
+
+    /// Remembers a directory with names that were not found. On the path to sources, these are sources.
+    fn examine(&self, directory: &Directory<V::Place>) -> Result<()> {
+        if directory.scaffold {
+            let names = directory.missing.take_names();
+            names.iter().try_for_each(|name| self.unfound(&directory.join(name), None, Errno::NOENT))
+        } else {
+            if directory.missing.is_new() {
+                self.meanwhile.lacks(directory);
+            }
+            Ok(())
+        }
     }
 
     /// Records that one part of a directory was started or finished. The last part leaves the directory.

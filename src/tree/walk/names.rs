@@ -33,6 +33,8 @@ pub(crate) struct Names {
     bytes: Vec<u8>,
     entries: Vec<Span>,
     directories: Vec<Span>,
+    /// Whether a name was not found.
+    pub(super) has_missing: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -55,12 +57,21 @@ impl Names {
 
     /// Only these names in an open directory, if they exist. Returns an error if one does not exist.
     pub(crate) fn of<'a>(fd: impl AsFd, wanted: impl IntoIterator<Item = &'a [u8]>) -> (Names, Option<io::Error>) {
+        let (names, missing) = Self::each(fd, wanted);
+        (names, missing.last().map(|(_, errno)| (*errno).into()))
+    }
+
+    /// Only these names in an open directory. Returns those that cannot be examined too, each with the reason.
+    pub(super) fn each<'a>(
+        fd: impl AsFd,
+        wanted: impl IntoIterator<Item = &'a [u8]>,
+    ) -> (Names, Vec<(&'a [u8], Errno)>) {
         let mut names = Names::default();
-        let mut missing = None;
+        let mut missing = Vec::new();
         for name in wanted {
             match Status::at(&fd, name) {
                 Ok(status) => names.push(name, status.ino, status.file_type()),
-                Err(error) => missing = Some(error.into()),
+                Err(errno) => missing.push((name, errno)),
             }
         }
         names.sort();
@@ -78,7 +89,10 @@ impl Names {
         for name in names {
             let (ino, file_type) = match Status::at(&fd, name) {
                 Ok(status) => (status.ino, status.file_type()),
-                Err(Errno::NOENT) => continue,
+                Err(Errno::NOENT) => {
+                    found.has_missing = true;
+                    continue;
+                }
                 // Whoever visits it reports why its status cannot be read.
                 Err(_) => (0, FileType::Unknown),
             };
@@ -103,7 +117,10 @@ impl Names {
                 // Some filesystems do not report the type.
                 FileType::Unknown => match Status::at(&fd, name) {
                     Ok(status) => status.file_type(),
-                    Err(Errno::NOENT) => continue,
+                    Err(Errno::NOENT) => {
+                        self.has_missing = true;
+                        continue;
+                    }
                     Err(error) => return Err(error),
                 },
                 file_type => file_type,
@@ -166,6 +183,13 @@ impl Names {
     fn name(&self, span: Span) -> Name<'_> {
         Name { bytes: of(&self.bytes, span), ino: span.ino, is_file: span.is_file }
     }
+}
+
+/// Whether an open directory was deleted. It has no entries, or its entries were listed before.
+pub(super) fn is_deleted(fd: impl AsFd) -> bool {
+    let mut buffer = Vec::with_capacity(BUFFER);
+    let mut entries = RawDir::new(&fd, buffer.spare_capacity_mut());
+    matches!(entries.next(), Some(Err(Errno::NOENT)))
 }
 
 fn of(bytes: &[u8], span: Span) -> &[u8] {

@@ -1,6 +1,7 @@
 //! The path of a directory as a chain of names. Closed directories share the names above them, so a tree of any depth
 //! needs memory for its names, but not for its paths.
 
+use crate::fs::status::{Status, Time};
 use std::sync::Arc;
 
 /// The name of a directory, below that of its parent.
@@ -8,17 +9,55 @@ use std::sync::Arc;
 pub(crate) struct PathNode {
     parent: Option<Arc<PathNode>>,
     name: Box<[u8]>,
+    identity: Option<Identity>,
+}
+
+/// The numbers of a directory, and its birth: a new inode may have the number of a deleted one.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Identity {
+    inode: (u64, u64),
+    btime: Option<Time>,
+}
+
+impl Identity {
+    pub(super) fn of(status: &Status) -> Identity {
+        Identity { inode: (status.dev, status.ino), btime: status.btime }
+    }
+
+    /// Whether this is the identity of an inode with this status.
+    pub(super) fn is(&self, status: &Status) -> bool {
+        let is_same_birth = self.btime.is_none() || status.btime.is_none() || self.btime == status.btime;
+        self.inode == (status.dev, status.ino) && is_same_birth
+    }
 }
 
 impl PathNode {
     /// The directory at this path, where a walk begins.
     pub(crate) fn top(path: &[u8]) -> Arc<PathNode> {
-        Arc::new(PathNode { parent: None, name: path.into() })
+        Self::new(None, path, None)
     }
 
     /// A directory in this one.
     pub(crate) fn child(self: &Arc<Self>, name: &[u8]) -> Arc<PathNode> {
-        Arc::new(PathNode { parent: Some(Arc::clone(self)), name: name.into() })
+        Self::new(Some(self), name, None)
+    }
+
+    /// The open directory with this name or path, in `parent` or at the top.
+    pub(super) fn new(parent: Option<&Arc<PathNode>>, name: &[u8], identity: Option<Identity>) -> Arc<PathNode> {
+        Arc::new(PathNode { parent: parent.cloned(), name: name.into(), identity })
+    }
+
+    pub(super) fn parent(&self) -> Option<&Arc<PathNode>> {
+        self.parent.as_ref()
+    }
+
+    pub(super) fn name(&self) -> &[u8] {
+        &self.name
+    }
+
+    /// Which directory it was when it was opened. `None`: it was never open.
+    pub(super) fn identity(&self) -> Option<&Identity> {
+        self.identity.as_ref()
     }
 
     /// The whole path, with slashes between the names.

@@ -4,10 +4,10 @@
 use super::names::Names;
 use super::stand_ins::StandIns;
 use crate::error::{Error, Result};
+use crate::util::path::join;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use std::collections::BTreeMap;
-use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -95,7 +95,7 @@ impl Sources {
         &self.paths
     }
 
-    /// The sources that no longer exist. Empty if other directories are read in place of some.
+    /// The sources that do not exist now. Empty if other directories are read in place of some.
     pub(crate) fn vanished(&self) -> impl Iterator<Item = &Path> {
         let is_gone = |path: &&Path| matches!(rustix::fs::lstat(*path), Err(Errno::NOENT | Errno::NOTDIR));
         self.paths.iter().map(PathBuf::as_path).filter(|_| self.stand_ins.is_empty()).filter(is_gone)
@@ -147,9 +147,17 @@ impl Node {
         self.children.get(name)
     }
 
-    /// The wanted names in the directory `fd`.
-    pub(super) fn names(&self, fd: &OwnedFd) -> (Names, Option<io::Error>) {
-        Names::of(fd, self.children.keys().map(Vec::as_slice))
+    /// The wanted names in the directory `fd`, and those that cannot be found there, each with the reason.
+    pub(super) fn names(&self, fd: &OwnedFd) -> (Names, Vec<(&[u8], Errno)>) {
+        Names::each(fd, self.children.keys().map(Vec::as_slice))
+    }
+
+    /// The paths of the sources in the part of this node with the path `path`.
+    pub(super) fn sources(&self, path: &[u8]) -> Vec<Vec<u8>> {
+        if self.whole {
+            return vec![path.to_vec()];
+        }
+        self.children.iter().flat_map(|(name, child)| child.sources(&join(path, name))).collect()
     }
 }
 

@@ -51,10 +51,26 @@ pub(crate) trait Visitor: Sync {
     /// All entries of a directory were visited, and all its subdirectories were entered.
     fn leave(&self, directory: &Directory<Self::Place>) -> Result<()>;
 
-    /// A directory could not be listed completely, or a source was not found in it.
+    /// A directory could not be listed completely.
     fn incomplete(&self, error: Error);
 
-    /// A directory could not be opened. Returns an output for the known facts, if any.
+    /// A source was not found, so nothing of it was read.
+    fn unfound(&self, error: Error) -> Result<()> {
+        self.incomplete(error);
+        Ok(())
+    }
+
+    /// A source vanished, or a directory was replaced by another one, while it was read: something is missing. This is
+    /// known after all outputs (`meanwhile`).
+    fn torn(&self, error: Error) -> Result<()> {
+        self.incomplete(error);
+        Ok(())
+    }
+
+    /// A directory was deleted or moved after its parent was listed, or before it was listed itself. This is no failure.
+    fn gone(&self) {}
+
+    /// A directory could not be opened, although it was found. Returns an output for the known facts, if any.
     fn unreadable(
         &self,
         parent: Option<&Directory<Self::Place>>,

@@ -72,6 +72,10 @@ impl Visitor for Lister<'_> {
         self.give_up();
     }
 
+    fn gone(&self) {
+        self.give_up();
+    }
+
     fn unreadable(&self, _: Option<&Directory<()>>, _: &[u8], _: Error) -> Result<Option<Vec<u64>>> {
         self.give_up();
         Ok(None)
