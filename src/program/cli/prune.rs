@@ -86,7 +86,7 @@ pub(crate) struct KeepRules {
     /// Keep those with this tag; repeatable
     #[arg(long = "keep-tag", value_name = "TAG", value_parser = values::tag)]
     pub(crate) keep_tags: Vec<String>,
-    /// Keep those at most this much older than the newest
+    /// Keep all within this time before the newest
     ///
     /// The newest snapshot of the same sources.
     #[arg(long, value_name = "DURATION", value_parser = values::duration)]

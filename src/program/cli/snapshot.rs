@@ -58,7 +58,7 @@ pub(crate) struct Snapshot {
     /// new: new and changed files. none: no file; then cloned files are not read.
     #[arg(long, value_name = "WHICH", default_value = "new", hide_default_value = true, hide_possible_values = true)]
     pub(crate) hash: Hash,
-    /// Clone or hardlink unchanged files [default: clone]
+    /// clone or hardlink [default: clone]
     ///
     /// clone: separate files that share the data. hardlink: hard links to the files of the last
     /// snapshot, which works without reflinks as well.
@@ -115,7 +115,7 @@ pub(crate) struct Excludes {
     /// That is: of directories with a valid CACHEDIR.TAG. The tag itself is kept.
     #[arg(long = "exclude-caches")]
     pub(crate) caches: bool,
-    /// Exclude the content of directories that contain NAME
+    /// Exclude content of directories with NAME
     ///
     /// The directory itself and NAME are kept.
     #[arg(
