@@ -26,7 +26,7 @@ impl<F: Fn() + Sync> Monitor for Meddler<F> {
     }
 
     fn event(&self, event: Event<'_>) {
-        if !event.is_detail() {
+        if !event.is_detail() && !matches!(event, Event::RepositoryMade(_)) {
             self.events.lock().unwrap().push(format!("{event:?}"));
         }
     }

@@ -58,9 +58,9 @@ pub(crate) struct Snapshot {
     /// new: new and changed files. none: no file; then cloned files are not read.
     #[arg(long, value_name = "WHICH", default_value = "new", hide_default_value = true, hide_possible_values = true)]
     pub(crate) hash: Hash,
-    /// clone or hardlink [default: clone]
+    /// Clone or hardlink unchanged files
     ///
-    /// clone: separate files that share the data. hardlink: hard links to the files of the last
+    /// clone (the default): separate files that share the data. hardlink: hard links to the files of the last
     /// snapshot, which works without reflinks as well.
     #[arg(long, value_name = "HOW", default_value = "clone", hide_default_value = true, hide_possible_values = true)]
     pub(crate) unchanged: Unchanged,
