@@ -59,7 +59,7 @@ fn each_command_has_a_page_with_its_options_and_examples() {
     let version = listed.lines().skip_while(|line| !line.contains("--version")).nth(1);
     assert_eq!(version.map(str::trim), Some("Print the version"));
     let prune = formatted(&pages.join("pleach-prune.1"));
-    assert!(prune.find("ARGUMENTS") < prune.find("OPTIONS") && prune.contains("pleach-remove(1)"), "{prune}");
+    assert!(prune.find("\nARGUMENTS") < prune.find("\nOPTIONS") && prune.contains("pleach-remove(1)"), "{prune}");
     let description = prune.lines().skip_while(|line| *line != "DESCRIPTION").nth(1).unwrap_or_default();
     assert!(!description.contains("Remove the snapshots that no rule keeps"), "{prune}");
     let related: BTreeSet<_> = names(&pages).iter().flat_map(|page| see_also(&formatted(&pages.join(page)))).collect();
