@@ -88,9 +88,12 @@ fn page(command: &Command) -> io::Result<Vec<u8>> {
     let mut roff = Roff::new();
     sections.iter().for_each(|block| block.render(&mut roff));
     let name = page_name(&command);
-    let mut others: Vec<String> = name.rsplit_once('-').map(|(above, _)| above.to_string()).into_iter().collect();
-    let related = RELATED.iter().find(|(of, _)| name.strip_prefix("pleach-") == Some(of));
-    others.extend(related.iter().flat_map(|(_, names)| names.iter()).map(|name| format!("pleach-{name}")));
+    let related = |page: &str| RELATED.iter().find(|(of, _)| page.strip_prefix("pleach-") == Some(of));
+    // Names of commands have hyphens too.
+    let mut above = name.rmatch_indices('-').map(|(end, _)| &name[..end]);
+    let above = above.find(|page| *page == "pleach" || related(page).is_some());
+    let mut others: Vec<String> = above.map(String::from).into_iter().collect();
+    others.extend(related(&name).iter().flat_map(|(_, names)| names.iter()).map(|name| format!("pleach-{name}")));
     if !others.is_empty() {
         roff.control("SH", ["SEE ALSO"]);
         let mut words = Vec::new();
