@@ -172,7 +172,8 @@ on_filesystems! {
         tree::plain(&source);
         run_snapshot("one", &source, &repo).expect(0);
         Damage::Block.inflict(&manifest(&repo, "one"));
-        let plan = pleach(["snapshot".as_ref(), "--dry-run".as_ref(), "-v".as_ref(), source.as_os_str(), repo.as_ref()]).expect(0);
+        let args = ["snapshot".as_ref(), "--dry-run".as_ref(), "-v".as_ref(), source.as_os_str(), repo.as_ref()];
+        let plan = pleach(args).expect(0);
         assert_eq!(plan.stdout.lines().filter(|line| line.contains("three")).count(), 1, "{}", plan.stdout);
         plan.saying("a full snapshot");
     }

@@ -1,5 +1,5 @@
-//! Sources and directories that are deleted, or replaced by others, while they are read: what is incomplete is never
-//! shown as complete.
+//! Sources and directories that are deleted, or replaced by others, while they are read: an incomplete
+//! result is never shown as complete.
 
 use crate::harness::*;
 use crate::on_filesystems;

@@ -118,7 +118,8 @@ fn merge(
 /// content. `fileattr`: the flags that the finished file has not got yet.
 ///
 /// # Errors
-/// `EXIST` if it has other content, other names that would change too, or must not get these rights. `STALE` if somebody else changes it.
+/// `EXIST` if it has other content, other names that would change too, or must not get these rights. `STALE` if
+/// somebody else changes it.
 fn keep(
     slot: &Slot<'_, '_, Context<'_>>,
     (from, there): (BorrowedFd<'_>, BorrowedFd<'_>),

@@ -45,7 +45,7 @@ struct Tree<'a> {
     step: &'a Step,
     /// Whether there was any entry in a source, or a source that is an entry itself.
     has_read: AtomicBool,
-    /// Sources that vanished, and what was replaced while it was read.
+    /// Sources that vanished, and directories that were replaced while they were read.
     lost: Mutex<Vec<Error>>,
 }
 

@@ -9,6 +9,7 @@
 
 mod acl;
 mod attributes;
+mod buffer;
 mod creator;
 mod fileattr;
 #[cfg(feature = "testing")]

@@ -2,7 +2,7 @@
 //! each kind of metadata.
 
 use super::acl;
-use super::xattr::fill;
+use super::buffer::fill;
 use crate::fs::status::{Time, timestamps};
 use rustix::fs::{AtFlags, CWD, Gid, Mode, Uid, XattrFlags};
 use rustix::io::Result;

@@ -6,6 +6,7 @@
 //! Sources: xattr(7), acl(5), `fs/xfs/xfs_xattr.c`, `fs/posix_acl.c`, btrfs(5).
 
 use super::acl;
+use super::buffer::{LONGEST, fill};
 use super::target::{Target, magic_link};
 use rustix::io::{Errno, Result};
 use std::os::fd::AsFd;
@@ -21,9 +22,6 @@ const DEFAULT_ACL: &[u8] = b"system.posix_acl_default";
 
 /// The capabilities of a program (capabilities(7)).
 pub(super) const CAPABILITIES: &[u8] = b"security.capability";
-
-/// The limit of the kernel for the list of names and for each value (xattr(7)).
-const LONGEST: usize = 1 << 16;
 
 /// Whether an extended attribute is only another view of other metadata. XFS shows ACLs to root a second time, in its
 /// own format. On another filesystem these bytes mean nothing; on a directory of an XFS they set its default ACL.
@@ -235,20 +233,6 @@ fn list(call: impl Fn(&mut [u8]) -> Result<usize>) -> Result<Vec<u8>> {
 /// The names in a list, without aliases.
 pub(super) fn names(list: &[u8]) -> impl Iterator<Item = &[u8]> {
     list.split(|byte| *byte == 0).filter(|name| !name.is_empty() && !is_alias(name))
-}
-
-pub(super) fn fill(call: impl Fn(&mut [u8]) -> Result<usize>) -> Result<Vec<u8>> {
-    let mut buffer = vec![0; 1024];
-    loop {
-        match call(&mut buffer) {
-            Ok(length) => {
-                buffer.truncate(length);
-                return Ok(buffer);
-            }
-            Err(Errno::RANGE) if buffer.len() < LONGEST => buffer.resize(LONGEST, 0),
-            Err(error) => return Err(error),
-        }
-    }
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 /// The state of the disk after an interruption, in words.
 pub(super) const INTERRUPTED: &str =
-    "the sources and earlier snapshots are unchanged; the same command reuses what was finished";
+    "the sources and earlier snapshots are unchanged; the same command reuses the finished files";
 
 pub(crate) fn run(args: &cli::Snapshot, globals: &Globals, output: &Output) -> Result<Ended> {
     let options = Options {

@@ -129,7 +129,7 @@ pub(crate) fn event(event: &Event<'_>) -> String {
             format!("the snapshot {} was deleted meanwhile: the rest of it was not verified", shown(OsStr::new(name)))
         }
         Event::SnapshotNotMeasured(name) => {
-            format!("the snapshot {} was deleted meanwhile: it was left out", shown(OsStr::new(name)))
+            format!("the snapshot {} was deleted meanwhile: it is not included", shown(OsStr::new(name)))
         }
         Event::PositionNotRecorded(failure) => {
             let remedy = match failure.code() {

@@ -108,7 +108,7 @@ impl Meanwhile {
         directory.fd.try_clone().ok()
     }
 
-    /// Examines the directories after the walk, and reports what was replaced or vanished.
+    /// Examines the directories after the walk, and reports those that were replaced or vanished.
     ///
     /// # Errors
     /// An error of the visitor.
@@ -204,7 +204,7 @@ impl Suspect {
     }
 }
 
-/// What is at a path now. No link is followed.
+/// The entry that has a path now. No link is followed.
 fn look(base: BorrowedFd<'_>, path: &[u8]) -> rustix::io::Result<(Status, OwnedFd)> {
     let fd = openat::open(base, path, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC)?;
     Ok((Status::of(&fd)?, fd))

@@ -2,13 +2,14 @@
 //!
 //! See `frontier` for the order and the bound on memory, `directory` for opening a directory, `names` for listing it,
 //! `sources` for the paths to walk, `stand_ins` for directories that are read in place of others, `meanwhile` for those
-//! that are deleted or replaced while they are read. The walk itself does nothing with the entries it finds: that is the
-//! task of the [`Visitor`].
+//! that are deleted or replaced while they are read. The walk itself does nothing with the entries it finds: that is
+//! the task of the [`Visitor`].
 
 mod directory;
 mod frontier;
 mod meanwhile;
 mod names;
+mod path;
 mod path_node;
 mod sources;
 mod stand_ins;
@@ -16,6 +17,7 @@ mod visitor;
 
 pub(crate) use directory::Directory;
 pub(crate) use names::{Name, Names};
+pub(crate) use path::absolute;
 pub(crate) use sources::{Sources, Top};
 pub(crate) use stand_ins::StandIns;
 pub(crate) use visitor::Visitor;
@@ -39,13 +41,6 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-
-/// The path with its leading slash, for messages.
-pub(crate) fn absolute(path: &[u8]) -> PathBuf {
-    let mut absolute = PathBuf::from("/");
-    absolute.push(OsStr::from_bytes(path));
-    absolute
-}
 
 /// Walks `sources` with `threads` threads. `sink` receives the outputs in order, from one thread at a time.
 ///

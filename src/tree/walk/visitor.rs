@@ -67,7 +67,8 @@ pub(crate) trait Visitor: Sync {
         Ok(())
     }
 
-    /// A directory was deleted or moved after its parent was listed, or before it was listed itself. This is no failure.
+    /// A directory was deleted or moved after its parent was listed, or before it was listed itself. This is no
+    /// failure.
     fn gone(&self) {}
 
     /// A directory could not be opened, although it was found. Returns an output for the known facts, if any.

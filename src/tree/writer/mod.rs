@@ -7,7 +7,7 @@
 //! - `slot`: the place of one entry, and the steps by which it is written. Begin to read there.
 //! - `target`, `run`: what a run must provide. `failure`, `again`: what a failed call means, and when to try again.
 //! - `decide`: what to do with an entry, given the wanted and the existing entry. `rights`: which existing inodes may
-//!   be changed.
+//!   be changed; `existing` opens them.
 //! - `target_dir`, `inherited`, `alias`: a directory of the target. `device`: its filesystem.
 //! - `new_file`, `node`, `subdir`, `staged_dir`, `links`: create entries. `give`: sets the metadata of existing ones.
 //! - `temporary`, `temporary_name`, `temp_file`: the names and files that an entry has before its own name.
@@ -20,6 +20,7 @@ mod again;
 mod alias;
 mod decide;
 mod device;
+mod existing;
 mod failure;
 mod give;
 mod inherited;
@@ -53,12 +54,12 @@ pub(crate) use links::{First, Linked, Links, Seal, Waiting};
 pub(crate) use liveness::{clear, clear_with_directories};
 pub(crate) use new_file::{Finished, Put};
 pub(crate) use node::Node;
-pub(crate) use rights::Rights;
+pub(crate) use rights::{Entering, Rights};
 pub(crate) use run::Run;
 pub(crate) use same::{has_same_content, has_same_extents};
 pub(crate) use slot::{Parent, Slot};
 pub(crate) use staged_dir::StagedDir;
-pub(crate) use subdir::{Entering, Subdir};
+pub(crate) use subdir::Subdir;
 pub(crate) use target::{Target, Wording};
 pub(crate) use target_dir::{Openness, TargetDir};
 pub(crate) use temp_file::TempFile;

@@ -1,7 +1,7 @@
 //! Enters a subdirectory of the target: finds or creates it, and opens an existing one. Its final metadata, which may
 //! forbid working in it, comes when everything in it is done: `give`.
 
-use super::{Attempt, Rights, Slot, Target};
+use super::{Attempt, Entering, Slot, Target};
 use crate::fs::openat;
 use crate::fs::status::Status;
 use crate::tree::deletion::allow_all;
@@ -18,14 +18,6 @@ pub(crate) enum Subdir {
     Missing,
     /// This entry, whatever its type.
     Exists(Status),
-}
-
-/// What happens to an existing directory that a run enters.
-pub(crate) enum Entering<'a> {
-    /// It stays as it is.
-    AsItIs,
-    /// It gets these rights, and the access control list that the function returns, when everything in it is done.
-    ToGive(Rights, &'a dyn Fn() -> Option<Vec<u8>>),
 }
 
 impl<T: Target> Slot<'_, '_, T> {
