@@ -53,7 +53,7 @@ pub(crate) use links::{First, Linked, Links, Seal, Waiting};
 pub(crate) use liveness::{clear, clear_with_directories};
 pub(crate) use new_file::{Finished, Put};
 pub(crate) use node::Node;
-pub(crate) use rights::Rights;
+pub(crate) use rights::{Rights, keeps_owners};
 pub(crate) use run::Run;
 pub(crate) use same::{has_same_content, has_same_extents};
 pub(crate) use slot::{Parent, Slot};

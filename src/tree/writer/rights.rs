@@ -44,12 +44,12 @@ impl Rights {
     }
 
     /// Whether an existing inode belongs to somebody else: neither to the wanted owner nor to this process.
-    pub(super) fn is_foreign(&self, status: &Status, creator: &Creator) -> bool {
+    pub(crate) fn is_foreign(&self, status: &Status, creator: &Creator) -> bool {
         status.uid != self.uid && !creator.is_owner(status)
     }
 
     /// Whether an existing inode must not get these rights, although it belongs to the right user.
-    pub(super) fn need_new_inode(&self, status: &Status, creator: &Creator) -> bool {
+    pub(crate) fn need_new_inode(&self, status: &Status, creator: &Creator) -> bool {
         if status.file_type() == FileType::Symlink {
             return false;
         }
@@ -96,7 +96,7 @@ impl<T: Target> Slot<'_, '_, T> {
 }
 
 /// Finds out with a new file whether a filesystem stores the owners that this process sets.
-fn keeps_owners(dir: BorrowedFd<'_>, prefix: &str, creator: &Creator) -> Result<bool> {
+pub(crate) fn keeps_owners(dir: BorrowedFd<'_>, prefix: &str, creator: &Creator) -> Result<bool> {
     let file = TempFile::make(dir, prefix, None)?;
     if !creator.is_root() {
         return Status::of(&file).map(|status| creator.is_owner(&status));
