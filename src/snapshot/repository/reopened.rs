@@ -303,7 +303,7 @@ mod tests {
         fs::create_dir(dir.path().join("repo/one")).unwrap();
         let list = dir.path().join("repo/.pleach/repairing/one");
         fs::create_dir(list.parent().unwrap()).unwrap();
-        File::create(&list).unwrap().set_len(1 << 60).unwrap();
+        File::create(&list).unwrap().set_len(1 << 40).unwrap();
         complete_repairs(&repository, &Clearing::new(&Stop));
         assert!(list.exists(), "the next run goes on");
         let clearing = Clearing::new(&Silent);
