@@ -1,5 +1,6 @@
 //! Trees that somebody changes on purpose while root reads or writes them, and deceptive names.
 
+mod repository;
 mod rights;
 
 use crate::harness::tools::{assert_equal_trees, files, inventory};

@@ -10,6 +10,7 @@ mod lines;
 mod reads;
 mod refused;
 mod restores;
+mod rights;
 mod secrets;
 mod servers;
 mod stores;

@@ -1,7 +1,7 @@
 //! Opens directories and files below a directory, at any depth, without following symbolic links.
 
 use crate::fs::status::Status;
-use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat, openat2};
 use rustix::io::{Errno, Result};
 use rustix::path::Arg;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -65,6 +65,26 @@ pub(crate) fn open_file(dir: BorrowedFd<'_>, name: &[u8]) -> Result<OwnedFd> {
 /// The same for a path of any depth, relative to `root`.
 pub(crate) fn open_file_at(root: BorrowedFd<'_>, path: &[u8]) -> Result<OwnedFd> {
     without_access(|access| open(root, path, FILE | access))
+}
+
+/// [`open_file`] in a tree that may come from elsewhere. A device or a pipe in place of the file is not opened, because
+/// that can have effects. Whoever can change the tree at this moment is trusted not to do so.
+///
+/// # Errors
+/// `LOOP` if it is no regular file, as with a symbolic link.
+pub(crate) fn open_regular(dir: BorrowedFd<'_>, name: &[u8]) -> Result<OwnedFd> {
+    let stat = rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)?;
+    if is_regular(&stat) { open_file(dir, name) } else { Err(Errno::LOOP) }
+}
+
+/// The same for a path of any depth, relative to `root`.
+pub(crate) fn open_regular_at(root: BorrowedFd<'_>, path: &[u8]) -> Result<OwnedFd> {
+    let node = open(root, path, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC)?;
+    if is_regular(&rustix::fs::fstat(node)?) { open_file_at(root, path) } else { Err(Errno::LOOP) }
+}
+
+fn is_regular(stat: &Stat) -> bool {
+    FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
 }
 
 /// Opens with `O_NOATIME`, and without it if only the owner and root may use it.
@@ -147,5 +167,23 @@ mod tests {
         assert!(open_dir(root.as_fd(), b"link").is_err());
         assert_eq!(open_subdir(&root, b"link".as_slice()).unwrap_err(), Errno::NOTDIR);
         assert_eq!(open_dir(root.as_fd(), b"a/../..").unwrap_err(), Errno::XDEV);
+    }
+
+    #[test]
+    fn only_regular_files_are_opened_in_a_tree_from_elsewhere() {
+        let dir = tempfile::tempdir().unwrap();
+        let root: OwnedFd = std::fs::File::open(dir.path()).unwrap().into();
+        std::fs::write(dir.path().join("file"), b"").unwrap();
+        rustix::fs::mknodat(&root, "pipe", FileType::Fifo, Mode::RUSR, 0).unwrap();
+        symlink("file", dir.path().join("link")).unwrap();
+        let open = |name: &[u8]| open_regular(root.as_fd(), name).and(open_regular_at(root.as_fd(), name)).err();
+        assert_eq!(open(b"file"), None);
+        assert_eq!(
+            (open(b"pipe"), open(b"link"), open(b".")),
+            (Some(Errno::LOOP), Some(Errno::LOOP), Some(Errno::LOOP))
+        );
+        assert_eq!(open(b"none"), Some(Errno::NOENT));
+        // A pipe that nobody writes to can be opened: it was not.
+        assert!(open_file(root.as_fd(), b"pipe").is_ok());
     }
 }

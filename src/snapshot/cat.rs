@@ -93,7 +93,7 @@ pub fn cat(
             .hint(what)
     };
     let tree = repository.tree(&info.name)?;
-    let file = openat::open_file_at(tree.as_fd(), &wanted).map_err(|errno| match errno {
+    let file = openat::open_regular_at(tree.as_fd(), &wanted).map_err(|errno| match errno {
         // A link, a socket or a device without a driver.
         Errno::LOOP | Errno::NOTDIR | Errno::NXIO => damage("something else is in its place or on its path"),
         Errno::NOENT if repository.has_tree(&info.name, &tree) => damage("the snapshot lacks it"),

@@ -26,6 +26,7 @@ mod reading;
 mod records;
 mod removal;
 mod reopened;
+mod repair_list;
 mod seen;
 mod snapshots;
 mod staging;

@@ -86,10 +86,15 @@ pub(crate) fn escape_output(text: &str) -> String {
     out + rest
 }
 
-/// Code points that show nothing or reorder the text around them (Unicode's format characters).
+/// Code points that show nothing or only a blank, or that reorder the text around them: in Unicode's terms format
+/// characters (Cf), `Default_Ignorable_Code_Point`, separators (Z) except the space, and the empty Braille pattern.
 fn is_invisible(c: char) -> bool {
-    matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
-        | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+    matches!(c, '\u{a0}' | '\u{ad}' | '\u{34f}' | '\u{600}'..='\u{605}' | '\u{61c}' | '\u{6dd}' | '\u{70f}'
+        | '\u{890}'..='\u{891}' | '\u{8e2}' | '\u{115f}'..='\u{1160}' | '\u{1680}' | '\u{17b4}'..='\u{17b5}'
+        | '\u{180b}'..='\u{180f}' | '\u{2000}'..='\u{200f}' | '\u{2028}'..='\u{202f}' | '\u{205f}'..='\u{206f}'
+        | '\u{2800}' | '\u{3000}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}'
+        | '\u{fff0}'..='\u{fffb}' | '\u{110bd}' | '\u{110cd}' | '\u{13430}'..='\u{1343f}'
+        | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
 /// The cause of an error without Rust's "(os error N)".
@@ -210,6 +215,15 @@ pub(crate) fn duration(seconds: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_invisible_character_is_shown_as_it_is() {
+        let invisible = "\u{a0}\u{34f}\u{600}\u{115f}\u{1160}\u{17b4}\u{180b}\u{2003}\u{2800}\
+            \u{3000}\u{3164}\u{fe0f}\u{ffa0}\u{1d173}\u{e0100}";
+        assert!(invisible.chars().all(is_unprintable));
+        assert_eq!(escape(OsStr::new("a\u{3000}b")), "a\\u{3000}b");
+        assert!(!" äЖ中한🎄é٠".chars().any(is_unprintable));
+    }
 
     #[test]
     fn a_long_run_of_one_control_character_is_written_once() {

@@ -121,7 +121,9 @@ fn read(path: &Path) -> Result<Option<File>> {
     })?;
     let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let root = rustix::process::geteuid().is_root();
-    let distrust = if root { distrust(&status) } else { None };
+    // With an access control list, the permissions of the group are its mask.
+    let has_list = rustix::fs::fgetxattr(&file, "system.posix_acl_access", &mut [0; 0][..]).is_ok();
+    let distrust = if root { distrust(&status, has_list) } else { None };
     Ok(Some(File { name, path: path.to_path_buf(), text, distrust, file }))
 }
 
@@ -130,10 +132,13 @@ pub(super) fn mistake(path: &Path, cause: String) -> Error {
     Error::usage("use the profile").at(path).because(std::io::Error::other(cause)).with_code("profile")
 }
 
-/// Why root must not run the commands in a file with this status.
-fn distrust(status: &Stat) -> Option<String> {
+/// Why root must not run the commands in a file with this status. `has_list`: it has an access control list.
+fn distrust(status: &Stat, has_list: bool) -> Option<String> {
     match (status.st_uid, status.st_gid, status.st_mode & 0o7777) {
         (0, _, mode) if mode & 0o002 != 0 => Some("everybody can write it".to_string()),
+        (0, _, mode) if has_list && mode & 0o020 != 0 => {
+            Some("its access control list lets others write it".to_string())
+        }
         (0, group, mode) if group != 0 && mode & 0o020 != 0 => Some(format!("the group {group} can write it")),
         (0, _, _) => None,
         (owner, _, _) => Some(format!("it belongs to the user {owner}")),
@@ -148,10 +153,13 @@ mod tests {
     fn root_trusts_only_files_that_nobody_else_can_write() {
         let dir = tempfile::tempdir().unwrap();
         let mut status = rustix::fs::stat(dir.path()).unwrap();
-        let mut of = |owner, group, mode| {
+        let mut with = |owner, group, mode, has_list| {
             (status.st_uid, status.st_gid, status.st_mode) = (owner, group, mode);
-            distrust(&status)
+            distrust(&status, has_list)
         };
+        assert_eq!(with(0, 0, 0o100_664, true).unwrap(), "its access control list lets others write it");
+        assert_eq!(with(0, 5, 0o100_644, true), None);
+        let mut of = |owner, group, mode| with(owner, group, mode, false);
         assert_eq!(of(0, 0, 0o100_664), None);
         assert_eq!(of(0, 5, 0o100_644), None);
         assert_eq!(of(0, 5, 0o100_664).unwrap(), "the group 5 can write it");

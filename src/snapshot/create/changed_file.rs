@@ -116,7 +116,7 @@ pub(super) fn is_compared(
 /// Opens the last snapshot's version.
 fn last_version(target: &Target<'_>, found: &SourceEntry<'_>) -> Option<LastVersion> {
     let old = found.old.as_ref()?;
-    let fd = openat::open_file(target.previous_directory()?, found.name).ok()?;
+    let fd = openat::open_regular(target.previous_directory()?, found.name).ok()?;
     let status = Status::of(&fd).ok()?;
     let file = old.file().filter(|_| status.file_type() == FileType::RegularFile)?;
     let is_meant = status.size == file.size && status.mtime == old.meta.mtime && !file.changed;

@@ -162,7 +162,7 @@ fn clone_last_version(target: &Target<'_>, found: &SourceEntry<'_>) -> Result<Op
         return Ok(None);
     }
     let (Some(old_file), Some(previous)) = (old.file(), target.previous_directory()) else { return Ok(None) };
-    let Ok(fd) = openat::open_file(previous, found.name) else { return Ok(None) };
+    let Ok(fd) = openat::open_regular(previous, found.name) else { return Ok(None) };
     let Ok(status) = Status::of(&fd) else { return Ok(None) };
     if status.file_type() != FileType::RegularFile || status.size != old_file.size {
         return Ok(None);

@@ -72,7 +72,7 @@ fn file_body(
     let stored = match old.stored {
         Stored::Copied if (1..=staged.filesystem.block_size).contains(&old.size) => {
             let above = directory.place.previous(previous.tree.as_fd(), &directory.path)?;
-            let file = openat::open_file(above, name).ok()?;
+            let file = openat::open_regular(above, name).ok()?;
             if is_inline(&file, old.size, staged) { Stored::Inline } else { Stored::Cloned }
         }
         Stored::Copied => Stored::Cloned,

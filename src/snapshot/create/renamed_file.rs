@@ -207,7 +207,7 @@ fn open_known(
         path.push(b'/');
     }
     path.extend_from_slice(&entry.name);
-    let fd = openat::open_file_at(previous.tree.as_fd(), &path).ok()?;
+    let fd = openat::open_regular_at(previous.tree.as_fd(), &path).ok()?;
     let status = Status::of(&fd).ok()?;
     let is_as_recorded = status.file_type() == FileType::RegularFile
         && status.mtime == entry.meta.mtime

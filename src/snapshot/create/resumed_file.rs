@@ -134,7 +134,7 @@ fn open_finished(
     part: &mut Stats,
 ) -> Result<Option<(OwnedFd, u64)>> {
     let Some(made) = finished.copy else { return Ok(None) };
-    let Ok(fd) = openat::open_file_at(past.tree.as_fd(), &finished.path) else { return Ok(None) };
+    let Ok(fd) = openat::open_regular_at(past.tree.as_fd(), &finished.path) else { return Ok(None) };
     let Ok(status) = Status::of(&fd) else { return Ok(None) };
     let is_whole =
         (status.file_type(), status.size, status.mtime) == (FileType::RegularFile, finished.size, finished.mtime);

@@ -44,7 +44,7 @@ impl Content {
             }
             errno => Error::io("open the snapshot's copy of", path(), errno),
         };
-        let fd = openat::open_file_at(self.tree.root.as_fd(), &self.path).map_err(failed)?;
+        let fd = openat::open_regular_at(self.tree.root.as_fd(), &self.path).map_err(failed)?;
         let status = Status::of(&fd).map_err(failed)?;
         let is_recorded =
             status.file_type() == FileType::RegularFile && status.size == self.size && status.mtime == self.mtime;

@@ -1,7 +1,8 @@
 //! Restores a snapshot from a store, or parts of it. The library writes the files.
 //!
 //! The library stops at the first entry that it cannot write or read. So `room` keeps entries from it that cannot be
-//! written, and `mend` goes through the files one by one if the library could not restore all of them.
+//! written, and removes files that the library must not write to, as `trust` says. `mend` goes through the files one by
+//! one if the library could not restore all of them.
 //!
 //! A file with its final size and time counts as restored in the next run. So the library writes the content of all
 //! files first, then comes a sync, and only then it sets times and all other metadata, as `tree::writer::after_sync`
@@ -13,6 +14,7 @@ mod job;
 mod mend;
 mod room;
 mod selection;
+mod trust;
 
 use super::progress::watch;
 use super::store::{Access, Store};
@@ -54,7 +56,9 @@ pub struct RestoreStats {
 
 /// Restores a snapshot, or parts of it. Existing files with the same size and time are kept, others are replaced.
 ///
-/// The target should be new, or trusted: the library follows symbolic links in it.
+/// New files have mode 0600 until all content is written, and only then get their metadata. An existing file is kept or
+/// overwritten only if nobody gains rights by that; otherwise it is replaced. But the target should be new, or trusted:
+/// the library follows symbolic links in it.
 ///
 /// # Errors
 /// If the store cannot be reached, or the target is full or does not keep it. An entry that cannot be restored is
@@ -116,11 +120,12 @@ fn run(job: &Job<'_>, stored: &Stored) -> Result<RestoreStats> {
     let admit = |path: &_, node: &_| room.prepare(path, node);
     let nodes = selection.nodes(job, &room, Parts::All, &admit);
     let plan = job.repository.prepare_restore(&library, nodes, &to, job.options.dry_run).map_err(failed)?;
+    let (recounted, recounted_bytes) = room.recounted();
     let mut stats = RestoreStats {
-        files: plan.stats.files.restore + plan.stats.files.modify,
-        unchanged: plan.stats.files.unchanged + plan.stats.files.verified,
+        files: plan.stats.files.restore + plan.stats.files.modify + recounted,
+        unchanged: (plan.stats.files.unchanged + plan.stats.files.verified).saturating_sub(recounted),
         dirs: room.dirs(),
-        restored_bytes: plan.restore_size,
+        restored_bytes: plan.restore_size + recounted_bytes,
         ..RestoreStats::default()
     };
     if !job.options.dry_run {

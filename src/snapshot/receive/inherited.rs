@@ -128,7 +128,7 @@ fn make(
 ) -> Result<Entry> {
     let failed = |errno| cannot_make(&join(path, &entry.name), errno);
     if let Some(size) = entry.file().map(|file| file.size) {
-        let source = openat::open_file(from.as_fd(), &entry.name)
+        let source = openat::open_regular(from.as_fd(), &entry.name)
             .map_err(|errno| Error::io("open the base's copy of", absolute(&join(path, &entry.name)), errno))?;
         let xattrs = if entry.meta.has_xattrs { metadata::xattrs(&source).map_err(failed)? } else { Vec::new() };
         let xattrs = take_all(&mut entry.meta, xattrs);

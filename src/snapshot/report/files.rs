@@ -141,7 +141,7 @@ impl Outline<'_> {
     fn read(self, work: &Work<'_>, version: &Version) -> Result<bool> {
         let failed = |errno| Error::io("read the extents of", self.in_repository, errno);
         let tree = work.repository.tree(&version.last)?;
-        let file = openat::open_file_at(tree.as_fd(), self.path).map_err(failed)?;
+        let file = openat::open_regular_at(tree.as_fd(), self.path).map_err(failed)?;
         let number = self.holdings.begin(AddressSpace::of(&file).map_err(failed)?);
         self.sketch.begin(self.in_repository, version.size);
         let mut result = Ok(true);

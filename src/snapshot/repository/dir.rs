@@ -84,17 +84,23 @@ impl Dir {
         fs::fchmod(&self.fd, Mode::RWXU).map_err(fail)
     }
 
-    /// Opens a regular file in this directory. Never waits for anything else that may be in its place.
+    /// Opens a regular file in this directory. Never waits for anything else that may be in its place. A file with other
+    /// names is not opened for writing: they may be outside of the repository.
     pub(crate) fn file(&self, name: impl AsRef<OsStr>, flags: OFlags, mode: Mode) -> Result<File> {
         let name = name.as_ref();
         let careful = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let failed = |errno| Error::io("open", self.join(name), errno);
+        let damage = |what| {
+            let cause = io::Error::new(io::ErrorKind::InvalidData, what);
+            Error::new(ErrorKind::Damage, "open").at(self.join(name)).because(cause)
+        };
+        let writes = flags.intersects(OFlags::WRONLY | OFlags::RDWR);
         let check = |stat: &Stat| match FileType::from_raw_mode(stat.st_mode) {
-            FileType::RegularFile => Ok(()),
-            _ => {
-                let cause = io::Error::new(io::ErrorKind::InvalidData, "it is not a regular file");
-                Err(Error::new(ErrorKind::Damage, "open").at(self.join(name)).because(cause))
+            FileType::RegularFile if writes && stat.st_nlink > 1 => {
+                Err(damage("it is a hard link to another file").hint("replace it by a copy"))
             }
+            FileType::RegularFile => Ok(()),
+            _ => Err(damage("it is not a regular file")),
         };
         // Opening a device can have effects.
         if let Some(stat) = self.stat(name)? {

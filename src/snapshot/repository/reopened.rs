@@ -11,17 +11,19 @@ use super::clearing::Clearing;
 use super::dir::{Dir, os};
 use super::handle::Repository;
 use super::name::check_name;
+use super::repair_list::Records;
 use super::subvolume;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::fs::metadata::set_times;
 use crate::fs::openat;
 use crate::fs::status::{Status, Time};
+use crate::monitor::Monitor as _;
 use crate::tree::writer::is_temporary;
 use rustix::fs::{self, AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use std::collections::HashSet;
 use std::fs::File;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{self, Write as _};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// The beginning of the temporary names in a tree that is repaired.
@@ -32,8 +34,6 @@ const REPAIRING: &str = "repairing";
 const VERSION: &[u8] = b"repairing 1";
 /// Ends an incomplete record at the end of a list. With it, no record is one of a directory.
 const BREAK: &[u8] = b"/\0";
-/// The largest list that is read. A repair changes fewer directories.
-const LARGEST: u64 = 1 << 30;
 
 /// The tree of a published snapshot, open for a repair.
 #[derive(Debug)]
@@ -107,7 +107,8 @@ impl Reopened {
     pub(crate) fn close(self, repository: &Repository, clearing: &Clearing<'_>) -> Result<()> {
         let dir = repository.control.dir(REPAIRING)?;
         if self.is_untidy {
-            tidy_listed(repository, &dir, &self.name, self.tree.as_fd(), clearing)?;
+            // Also if the run is asked to stop: the tree must not stay open.
+            tidy_listed(repository, &dir, &self.name, self.tree.as_fd(), clearing, || false)?;
         }
         repository.sync()?;
         if self.is_subvolume {
@@ -126,7 +127,7 @@ impl Reopened {
 }
 
 /// Completes the trees that a killed repair left open. What fails is reported and blocks nothing: a temporary name that
-/// stays is found by the next verification.
+/// stays is found by the next verification. If the run is asked to stop, the next one goes on.
 pub(crate) fn complete_repairs(repository: &Repository, clearing: &Clearing<'_>) {
     let Some(true) = clearing.note(repository.control.has_dir(REPAIRING)) else { return };
     let Some(dir) = clearing.note(repository.control.dir(REPAIRING)) else { return };
@@ -139,6 +140,9 @@ pub(crate) fn complete_repairs(repository: &Repository, clearing: &Clearing<'_>)
             Ok(true) => complete(repository, &dir, name, clearing),
             other => other.map(|_| ()),
         };
+        if clearing.is_cancelled() {
+            return;
+        }
         clearing.note(completed.and_then(|()| forget(&dir, name)));
     }
 }
@@ -149,28 +153,42 @@ fn complete(repository: &Repository, dir: &Dir, name: &str, clearing: &Clearing<
         // It was killed before its first change, or after its last one.
         return Ok(());
     }
-    tidy_listed(repository, dir, name, tree.as_fd(), clearing)?;
+    tidy_listed(repository, dir, name, tree.as_fd(), clearing, || clearing.is_cancelled())?;
     repository.sync()?;
     subvolume::seal_published(repository, name)
 }
 
 /// Removes the temporary names in the directories of a list, and sets their times. The first record of a directory has
-/// its time before any change.
+/// its time before any change. The rest of a list that no repair wrote is reported and ignored.
 fn tidy_listed(
     repository: &Repository,
     dir: &Dir,
     name: &str,
     tree: BorrowedFd<'_>,
     clearing: &Clearing<'_>,
+    is_cancelled: impl Fn() -> bool,
 ) -> Result<()> {
-    let list = dir.file(name, OFlags::RDONLY, Mode::empty())?;
-    let mut list = BufReader::new(list.take(LARGEST));
-    let (mut record, mut seen) = (Vec::new(), HashSet::new());
+    let mut records = Records::new(dir.file(name, OFlags::RDONLY, Mode::empty())?);
+    // Their digests, because paths may be long.
+    let mut seen = HashSet::new();
     loop {
-        record.clear();
-        list.read_until(0, &mut record).map_err(|cause| Error::io("read", dir.join(name), cause))?;
-        let Some((0, record)) = record.split_last() else { return Ok(()) };
-        let Some((mtime, path)) = parse(record).filter(|(_, path)| seen.insert(path.to_vec())) else { continue };
+        if is_cancelled() {
+            return Err(Error::interrupted());
+        }
+        let record = match records.next() {
+            Ok(Some(record)) => record,
+            Ok(None) => return Ok(()),
+            Err(cause) if cause.kind() == io::ErrorKind::InvalidData => {
+                let error = Error::new(ErrorKind::Damage, "read the list of a repair").at(dir.join(name));
+                clearing.note::<()>(Err(error.because(cause)));
+                return Ok(());
+            }
+            Err(cause) => return Err(Error::io("read", dir.join(name), cause)),
+        };
+        let Some((mtime, path)) = parse(record) else { continue };
+        if !seen.insert(*blake3::hash(path).as_bytes()) {
+            continue;
+        }
         if let Err(errno) = tidy(repository, name, tree, path, mtime) {
             let shown = repository.root.join(name).join(os(path));
             clearing.note::<()>(Err(Error::io("complete the repair of", shown, errno)));
@@ -271,5 +289,38 @@ mod tests {
         complete_repairs(&repository, &Clearing::new(&Silent));
         assert_eq!(mtime("first"), 3000);
         assert!(!list.exists());
+    }
+    #[test]
+    fn a_list_that_no_repair_wrote_ends_early_and_can_be_interrupted() {
+        struct Stop;
+        impl crate::monitor::Monitor for Stop {
+            fn is_cancelled(&self) -> bool {
+                true
+            }
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let repository = Repository::open_or_create(&dir.path().join("repo")).unwrap();
+        fs::create_dir(dir.path().join("repo/one")).unwrap();
+        let list = dir.path().join("repo/.pleach/repairing/one");
+        fs::create_dir(list.parent().unwrap()).unwrap();
+        File::create(&list).unwrap().set_len(1 << 40).unwrap();
+        complete_repairs(&repository, &Clearing::new(&Stop));
+        assert!(list.exists(), "the next run goes on");
+        let clearing = Clearing::new(&Silent);
+        complete_repairs(&repository, &clearing);
+        assert_eq!((clearing.errors(), list.exists()), (1, false));
+    }
+
+    #[test]
+    fn a_list_that_is_a_name_of_another_file_is_not_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let repository = Repository::open_or_create(&dir.path().join("repo")).unwrap();
+        fs::create_dir(dir.path().join("repo/one")).unwrap();
+        let (victim, lists) = (dir.path().join("victim"), dir.path().join("repo/.pleach/repairing"));
+        fs::write(&victim, b"precious").unwrap();
+        fs::create_dir(&lists).unwrap();
+        fs::hard_link(&victim, lists.join("one")).unwrap();
+        assert_eq!(Reopened::open(&repository, "one").unwrap_err().kind(), ErrorKind::Damage);
+        assert_eq!(fs::read(&victim).unwrap(), b"precious");
     }
 }

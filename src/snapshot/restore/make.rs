@@ -112,15 +112,16 @@ fn fill<'d>(
     stats: &mut Stats,
 ) -> Attempt<(Finished<'d>, Refused)> {
     let context = slot.run;
-    let unreadable = |errno| slot.failure("read from the snapshot", errno);
+    let damaged = |hint| Failure::Entry(Error::new(ErrorKind::Damage, "restore").at(slot.shown()).hint(hint));
+    let unreadable = |errno| match errno {
+        Errno::LOOP => damaged("the snapshot has something else in its place; nothing was put in place"),
+        errno => slot.failure("read from the snapshot", errno),
+    };
     let xattrs = origin.recorded().map_err(unreadable)?.xattrs.clone();
     let source = origin.file().map_err(unreadable)?;
     let status = Status::of(source).map_err(unreadable)?;
     if status.file_type() != FileType::RegularFile || status.size != body.size {
-        let error = Error::new(ErrorKind::Damage, "restore").at(slot.shown());
-        return Err(Failure::Entry(
-            error.hint("the snapshot's file does not have the size in its manifest; nothing was put in place"),
-        ));
+        return Err(damaged("the snapshot's file does not have the size in its manifest; nothing was put in place"));
     }
     let attributes = metadata::attributes(&entry.meta, status.atime, &xattrs);
     let file = slot.make_file(replaces, &attributes)?;

@@ -24,7 +24,7 @@ impl<'a> Origin<'a> {
     /// The content of a regular file.
     pub(super) fn file(&mut self) -> rustix::io::Result<BorrowedFd<'_>> {
         if self.file.is_none() {
-            self.file = Some(openat::open_file(self.place.source.as_fd(), &self.entry.name)?);
+            self.file = Some(openat::open_regular(self.place.source.as_fd(), &self.entry.name)?);
         }
         self.file.as_ref().map(AsFd::as_fd).ok_or(Errno::BADF)
     }

@@ -60,7 +60,7 @@ pub(super) fn entry(at: &Directories, entry: &Entry, starts: Option<&Starts<'_>>
     if starts.is_none() && !entry.meta.has_xattrs {
         return Ok(Loaded { xattrs: all(Vec::new(), &entry.meta), file: None, pieces: Vec::new() });
     }
-    let fd = openat::open_file(at.new.as_fd(), &entry.name).map_err(|errno| failed(OPEN, errno))?;
+    let fd = openat::open_regular(at.new.as_fd(), &entry.name).map_err(|errno| failed(OPEN, errno))?;
     let status = Status::of(&fd).map_err(|errno| failed(OPEN, errno))?;
     if status.file_type() != FileType::RegularFile || status.size != record.size || status.mtime != entry.meta.mtime {
         return Err(damaged(&join(&at.path, &entry.name), "the file of the snapshot differs from its record"));
@@ -80,7 +80,7 @@ pub(super) fn entry(at: &Directories, entry: &Entry, starts: Option<&Starts<'_>>
 pub(super) fn pieces(at: &Directories, entry: &Entry) -> Result<Vec<Piece>> {
     let failed = |errno| cannot(OPEN, &join(&at.path, &entry.name), errno);
     let Some(record) = entry.file() else { return Ok(Vec::new()) };
-    let fd = openat::open_file(at.new.as_fd(), &entry.name).map_err(failed)?;
+    let fd = openat::open_regular(at.new.as_fd(), &entry.name).map_err(failed)?;
     map(&fd, record.size).map(|(_, pieces)| pieces).map_err(failed)
 }
 

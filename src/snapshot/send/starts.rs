@@ -33,11 +33,11 @@ impl Starts<'_> {
     /// place of the new file.
     pub(super) fn open(&self, at: &Directories, entry: &Entry) -> impl Iterator<Item = (Vec<u8>, OwnedFd)> {
         let same = self.old.zip(at.old.as_ref()).and_then(|(old, dir)| {
-            let fd = openat::open_file(dir.as_fd(), &old.name).ok()?;
+            let fd = openat::open_regular(dir.as_fd(), &old.name).ok()?;
             is_as_recorded(old, &fd).then(|| (join(&at.path, &entry.name), fd))
         });
         let others = self.others.iter().filter_map(|Candidate { path, entry }| {
-            let fd = openat::open_file_at(self.base?, path).ok()?;
+            let fd = openat::open_regular_at(self.base?, path).ok()?;
             is_as_recorded(entry, &fd).then(|| (path.clone(), fd))
         });
         same.into_iter().chain(others)

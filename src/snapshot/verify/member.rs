@@ -5,6 +5,8 @@ use crate::fs::openat;
 use crate::fs::status::Status;
 use crate::snapshot::manifest::Entry;
 use crate::util::mutex::lock;
+use rustix::fs::FileType;
+use rustix::io::Errno;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
@@ -88,8 +90,11 @@ impl Member {
         self.has_failed.load(Ordering::Relaxed)
     }
 
-    /// Opens a regular file for reading.
+    /// Opens a regular file for reading. Nothing else is opened: to open a device can have effects.
     pub(super) fn open(&self) -> rustix::io::Result<OwnedFd> {
-        openat::open_file(self.place.fd.as_fd(), &self.entry.name)
+        match self.status()?.file_type() {
+            FileType::RegularFile => openat::open_file(self.place.fd.as_fd(), &self.entry.name),
+            _ => Err(Errno::LOOP),
+        }
     }
 }

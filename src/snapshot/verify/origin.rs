@@ -44,7 +44,7 @@ impl Origin {
     /// # Errors
     /// `NOENT` if there is none of this size.
     pub(super) fn file(&self, path: &[u8], size: u64) -> rustix::io::Result<OwnedFd> {
-        let file = openat::open_file_at(self.tree.as_fd(), path)?;
+        let file = openat::open_regular_at(self.tree.as_fd(), path)?;
         let status = Status::of(&file)?;
         let is_candidate = status.file_type() == FileType::RegularFile && status.size == size;
         if is_candidate { Ok(file) } else { Err(Errno::NOENT) }

@@ -239,7 +239,7 @@ impl Repair<'_> {
     }
 
     fn open_made(&self, (snapshot, path): &(usize, Vec<u8>)) -> Option<OwnedFd> {
-        openat::open_file_at(self.snapshots[*snapshot].tree.as_fd(), path).ok()
+        openat::open_regular_at(self.snapshots[*snapshot].tree.as_fd(), path).ok()
     }
 
     /// Opens a directory of a snapshot for changes.

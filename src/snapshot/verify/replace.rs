@@ -146,7 +146,7 @@ impl<'a> Maker<'a> {
             let within = self.creator.within_rights(recorded).0;
             return Ok(within.with(FileAttr { project: None, ..fileattr }));
         };
-        let file = openat::open_file(place.dir.as_fd(), place.name);
+        let file = openat::open_regular(place.dir.as_fd(), place.name);
         let fileattr = FileAttr::of(file.map_err(|errno| place.failed("open", errno))?);
         let of_tree = Attributes { mtime, ..Attributes::of(&existing, xattrs) };
         Ok(match place.entry.meta.kept_here {

@@ -38,7 +38,7 @@ impl<T: Target> Slot<'_, '_, T> {
 }
 
 /// Finds out with a new file whether a filesystem stores the owners that this process sets.
-fn keeps_owners(dir: BorrowedFd<'_>, prefix: &str, creator: &Creator) -> Result<bool> {
+pub(crate) fn keeps_owners(dir: BorrowedFd<'_>, prefix: &str, creator: &Creator) -> Result<bool> {
     let file = TempFile::make(dir, prefix, None)?;
     if !creator.is_root() {
         return Status::of(&file).map(|status| creator.is_owner(&status));

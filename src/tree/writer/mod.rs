@@ -47,6 +47,7 @@ pub(crate) use again::again;
 pub(crate) use alias::{Aliases, Owner, Wanted, is_another, is_found_in_other_case};
 pub(crate) use decide::{Compare, Decision, Metadata, WantedEntry, decide};
 pub(crate) use device::{Device, Devices, Synced};
+pub(crate) use existing::keeps_owners;
 pub(crate) use failure::{Attempt, Failure};
 pub(crate) use give::{Inode, give_and_seal};
 pub(crate) use inherited::Inherited;

@@ -52,12 +52,12 @@ impl Rights {
     }
 
     /// Whether an existing inode belongs to somebody else: neither to the wanted owner nor to this process.
-    pub(super) fn is_foreign(&self, status: &Status, creator: &Creator) -> bool {
+    pub(crate) fn is_foreign(&self, status: &Status, creator: &Creator) -> bool {
         status.uid != self.uid && !creator.is_owner(status)
     }
 
     /// Whether an existing inode must not get these rights, although it belongs to the right user.
-    pub(super) fn need_new_inode(&self, status: &Status, creator: &Creator) -> bool {
+    pub(crate) fn need_new_inode(&self, status: &Status, creator: &Creator) -> bool {
         if status.file_type() == FileType::Symlink {
             return false;
         }

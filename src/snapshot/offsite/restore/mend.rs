@@ -4,7 +4,7 @@
 
 use super::damage::{Unread, damaged, unread};
 use super::job::Job;
-use super::room::{Room, inode, is_same};
+use super::room::{Room, inode, vacate};
 use super::selection::{Parts, Selection};
 use crate::error::{Error, Result};
 use rustic_core::repofile::{BlobType, Node};
@@ -26,7 +26,7 @@ pub(super) struct Lost {
 pub(super) fn mend(job: &Job<'_>, selection: &Selection, room: &Room<'_>) -> Result<Lost> {
     let mut lost = Lost::default();
     let mut lost_inodes = HashSet::new();
-    let mut blocks = Blocks { job, damaged: HashMap::new() };
+    let mut blocks = Blocks { job, room, damaged: HashMap::new() };
     for item in selection.nodes(job, room, Parts::All, &|path, _| !room.skips(path)) {
         let (path, node) =
             item.map_err(|error| room.failure().unwrap_or_else(|| job.store.fault(job.action)(error)))?;
@@ -57,6 +57,7 @@ pub(super) fn mend(job: &Job<'_>, selection: &Selection, room: &Room<'_>) -> Res
 /// The content of files, in blocks.
 struct Blocks<'r> {
     job: &'r Job<'r>,
+    room: &'r Room<'r>,
     /// Blocks that cannot be read, and why.
     damaged: HashMap<DataId, String>,
 }
@@ -64,9 +65,15 @@ struct Blocks<'r> {
 impl Blocks<'_> {
     /// Mends a file. The outer error ends the job, the inner one only concerns this file.
     fn mend_file(&mut self, node: &Node, to: &Path) -> Result<Result<()>> {
-        let found = fs::symlink_metadata(to);
-        if !self.job.options.verify && found.is_ok_and(|found| is_same(&found, node)) {
-            return Ok(Ok(()));
+        if let Ok(found) = fs::symlink_metadata(to) {
+            if !self.job.options.verify && self.room.is_whole(to, &found, node) {
+                return Ok(Ok(()));
+            }
+            if !self.room.may_be_filled(to, &found, node)
+                && let Err(error) = vacate(to)
+            {
+                return Ok(Err(error));
+            }
         }
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o600);

@@ -4,6 +4,7 @@
 use super::damage::{damaged, ends_run};
 use super::durable::Filesystems;
 use super::job::{Job, RestoreOptions};
+use super::trust::Trust;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::direct_io;
 use rustic_core::jiff::Timestamp;
@@ -25,6 +26,7 @@ pub(super) struct Room<'r> {
     job: &'r Job<'r>,
     /// The filesystems of the target.
     pub(super) filesystems: Filesystems,
+    trust: Trust,
     /// The first name of each inode with several.
     first_names: RefCell<HashMap<Inode, PathBuf>>,
     /// Entries that are skipped, with everything in them.
@@ -34,6 +36,8 @@ pub(super) struct Room<'r> {
     /// Directories that new entries can be made in.
     open: RefCell<HashSet<PathBuf>>,
     dirs: Cell<u64>,
+    /// Files that are written, although the library counts them as there, and their bytes.
+    recounted: Cell<(u64, u64)>,
     is_damaged: Cell<bool>,
     failure: RefCell<Option<Error>>,
     has_failed: Cell<bool>,
@@ -44,11 +48,13 @@ impl<'r> Room<'r> {
         Room {
             job,
             filesystems: Filesystems::default(),
+            trust: Trust::new(job.options.dry_run),
             first_names: RefCell::default(),
             skipped: RefCell::default(),
             unreadable: RefCell::default(),
             open: RefCell::default(),
             dirs: Cell::new(0),
+            recounted: Cell::new((0, 0)),
             is_damaged: Cell::new(false),
             failure: RefCell::default(),
             has_failed: Cell::new(false),
@@ -82,21 +88,16 @@ impl<'r> Room<'r> {
             self.admits(path, linked);
             return false;
         }
-        let ready = match node {
-            _ if node.is_special() => vacate(&to),
-            _ if node.is_file() => self.confirm(&to, node),
-            _ => Ok(()),
-        };
-        self.admits(path, ready)
-    }
-
-    /// Ensures that the content of a file is on the disk, before it gets its final time.
-    fn confirm(&self, to: &Path, node: &Node) -> Result<()> {
-        match fs::symlink_metadata(to) {
-            // It was there before.
-            Ok(found) if is_same(&found, node) => Ok(()),
-            _ => self.filesystems.confirm(to),
+        if node.is_special() {
+            return self.admits(path, vacate(&to));
         }
+        let found = fs::symlink_metadata(&to).ok().filter(|found| found.is_file() || found.is_dir());
+        if let Some(found) = found.as_ref().filter(|found| found.is_dir() == node.is_dir()) {
+            self.trust.tighten(&to, found, node);
+        }
+        // The content of a file is on the disk before the file gets its final time. One that has it was there before.
+        let is_confirmed = !node.is_file() || found.is_some_and(|found| is_same(&found, node));
+        self.admits(path, if is_confirmed { Ok(()) } else { self.filesystems.confirm(&to) })
     }
 
     /// Whether the entry is another name of a file that is restored under its first one.
@@ -176,6 +177,11 @@ impl<'r> Room<'r> {
         self.dirs.get()
     }
 
+    /// Files that are written, although the library counts them as there, and their bytes.
+    pub(super) fn recounted(&self) -> (u64, u64) {
+        self.recounted.get()
+    }
+
     /// Whether something in the store is damaged.
     pub(super) fn is_damaged(&self) -> bool {
         self.is_damaged.get()
@@ -204,7 +210,8 @@ impl<'r> Room<'r> {
         }
         let Some(found) = found else {
             self.check(node, &to)?;
-            return self.check_parent(&to);
+            self.check_parent(&to)?;
+            return if self.is_another_name(path, node) { Ok(()) } else { self.make(&to, node) };
         };
         if found.is_dir() {
             return Err(in_the_way(&to));
@@ -212,25 +219,67 @@ impl<'r> Room<'r> {
         if !node.is_file() || self.is_another_name(path, node) {
             return removable(&to);
         }
-        if found.is_file() && !verify && is_same(&found, node) {
-            return Ok(());
+        if !verify && is_same(&found, node) {
+            if self.trust.may_stay(&to, &found, node) {
+                return Ok(());
+            }
+            if dry_run {
+                self.recount(node.meta.size);
+            }
         }
         self.check(node, &to)?;
-        if !found.is_file() || found.nlink() > 1 {
-            return self.remove(&to);
+        if !self.may_be_filled(&to, &found, node) {
+            return self.make_anew(&to, node);
         }
         match OpenOptions::new().write(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(&to) {
             Ok(file) => {
                 // After a failed write the kernel keeps the pages as they were written. The library compares what it
                 // reads, so it must read what the disk has. A write that fails now makes the sync fail.
-                if !dry_run {
+                // The first attempt may only get the error of an earlier write, which drops nothing.
+                if !dry_run && direct_io::forget(&file, found.len()).is_err() {
                     let _ = direct_io::forget(&file, found.len());
                 }
                 Ok(())
             }
-            Err(cause) if matches!(cause.raw_os_error(), Some(libc::EACCES | libc::ETXTBSY)) => self.remove(&to),
+            Err(cause) if matches!(cause.raw_os_error(), Some(libc::EACCES | libc::ETXTBSY)) => {
+                self.make_anew(&to, node)
+            }
             Err(cause) => Err(Error::io("replace", &to, cause)),
         }
+    }
+
+    /// Whether an existing entry is a file that may get the content of its node.
+    pub(super) fn may_be_filled(&self, to: &Path, found: &Metadata, node: &Node) -> bool {
+        found.is_file() && self.trust.may_be_filled(to, found, node)
+    }
+
+    /// Whether a file has the content of its node, by its size and time, and may get the rest.
+    pub(super) fn is_whole(&self, to: &Path, found: &Metadata, node: &Node) -> bool {
+        is_same(found, node) && self.trust.may_stay(to, found, node)
+    }
+
+    /// Makes a private file. The library would make one that others can read.
+    fn make(&self, to: &Path, node: &Node) -> Result<()> {
+        if self.job.options.dry_run || !node.is_file() {
+            return Ok(());
+        }
+        let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(to);
+        made.map_err(|cause| Error::io("restore", to, cause))?;
+        if node.meta.size == 0 {
+            self.recount(0);
+        }
+        Ok(())
+    }
+
+    /// Replaces what is there by a private file.
+    fn make_anew(&self, to: &Path, node: &Node) -> Result<()> {
+        self.remove(to)?;
+        self.make(to, node)
+    }
+
+    fn recount(&self, bytes: u64) {
+        let (files, before) = self.recounted.get();
+        self.recounted.set((files + 1, before + bytes));
     }
 
     fn place_dir(&self, to: &Path, found: Option<&Metadata>) -> Result<()> {
@@ -285,14 +334,14 @@ pub(super) fn inode(node: &Node) -> Option<Inode> {
 }
 
 /// Whether a file has the size and time of its node. Empty files with one name need no time.
-pub(super) fn is_same(found: &Metadata, node: &Node) -> bool {
+fn is_same(found: &Metadata, node: &Node) -> bool {
     let mtime = found.modified().ok().and_then(|time| Timestamp::try_from(time).ok());
     let is_empty = node.meta.size == 0 && found.nlink() == 1;
     found.is_file() && found.len() == node.meta.size && (is_empty || mtime == node.meta.mtime)
 }
 
 /// Removes a file, a link or a special file, if there is one.
-fn vacate(to: &Path) -> Result<()> {
+pub(super) fn vacate(to: &Path) -> Result<()> {
     match fs::symlink_metadata(to) {
         Ok(found) if found.is_dir() => Err(in_the_way(to)),
         _ => match fs::remove_file(to) {
