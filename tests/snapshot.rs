@@ -228,7 +228,10 @@ on_filesystems! {
     [xfs] fn a_dry_run_shows_the_plan_and_makes_nothing(fs: &Filesystem) {
         let (source, repo) = (fs.dir("source"), fs.join("repo"));
         tree::plain(&source);
-        let plan = pleach(["snapshot".as_ref(), "--dry-run".as_ref(), source.as_os_str(), repo.as_ref()]).expect(0);
+        let args = ["snapshot".as_ref(), "--dry-run".as_ref(), source.as_os_str(), repo.as_ref()];
+        let plan = pleach(args).expect(0).saying("-v");
+        assert!(!plan.stdout.contains("three"), "the first plan has all files: {}", plan.stdout);
+        let plan = finish(command(args).arg("-v")).expect(0);
         assert!(plan.stdout.contains("three"), "{}", plan.stdout);
         assert!(!repo.exists(), "a dry run makes no repository");
         snapshot(&source, &repo);

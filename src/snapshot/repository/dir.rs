@@ -84,8 +84,8 @@ impl Dir {
         fs::fchmod(&self.fd, Mode::RWXU).map_err(fail)
     }
 
-    /// Opens a regular file in this directory. Never waits for anything else that may be in its place. A file with other
-    /// names is not opened for writing: they may be outside of the repository.
+    /// Opens a regular file in this directory. Never waits for anything else that may be in its place. A file with
+    /// other names is not opened for writing: they may be outside of the repository.
     pub(crate) fn file(&self, name: impl AsRef<OsStr>, flags: OFlags, mode: Mode) -> Result<File> {
         let name = name.as_ref();
         let careful = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;

@@ -271,7 +271,7 @@ impl<'r> Room<'r> {
         Ok(())
     }
 
-    /// Replaces what is there by a private file.
+    /// Replaces the existing entry by a private file.
     fn make_anew(&self, to: &Path, node: &Node) -> Result<()> {
         self.remove(to)?;
         self.make(to, node)
