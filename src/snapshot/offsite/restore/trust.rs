@@ -4,6 +4,7 @@
 //! owner, writers or readers must not share with the restored one is removed before. `tree::writer::Rights` has the
 //! rule for owners and writers. A file that gets other content must also have no readers that the new one lacks.
 
+use crate::fs::filesystem::Kind;
 use crate::fs::metadata::{Attributes, Creator, FileAttr, Xattr};
 use crate::fs::status::{Status, Time};
 use crate::tree::writer::{Rights, keeps_owners};
@@ -77,13 +78,20 @@ impl Trust {
         let (rights, has_same_list) = (rights(node), present.as_deref() == wanted);
         let has_same_owner = (found.uid(), found.gid()) == (rights.uid, rights.gid);
         let is_open = found.mode() & OTHERS != 0 || (found.is_dir() && found.uid() != rights.uid);
-        if has_same_list && (!is_open || (has_same_owner && !found.is_dir())) {
+        let is_tight = has_same_list && (!is_open || (has_same_owner && !found.is_dir()));
+        if is_tight && wanted.is_none() {
             return;
         }
         let kind = if found.is_dir() { OFlags::DIRECTORY } else { OFlags::NONBLOCK };
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NOCTTY | OFlags::CLOEXEC | kind;
         let Ok(fd) = rustix::fs::open(to, flags, Mode::empty()) else { return };
         let Ok(status) = Status::of(&fd) else { return };
+        // XFS shows a list to root a second time, under another name. The library removes that attribute, and with it
+        // the list. So there the list goes now, and the library sets it.
+        let is_set_later = wanted.is_some() && Kind::of(&fd).is_ok_and(|kind| kind == Kind::Xfs);
+        if is_tight && !is_set_later {
+            return;
+        }
         let list: Vec<Xattr> = wanted.map(|list| (LIST.into(), list.to_vec())).into_iter().collect();
         let Rights { uid, gid, mode, .. } = rights;
         let narrowed = if found.is_dir() {
@@ -93,10 +101,10 @@ impl Trust {
             let attributes = Attributes { uid, gid, mode, atime, mtime, xattrs: &list, fileattr: FileAttr::default() };
             self.creator.narrow(&fd, &status, &attributes)
         };
-        if narrowed.is_err() || has_same_list {
+        if narrowed.is_err() || (has_same_list && !is_set_later) {
             return;
         }
-        let _ = match wanted {
+        let _ = match wanted.filter(|_| !is_set_later) {
             Some(list) => fsetxattr(&fd, LIST, list, XattrFlags::empty()),
             None => fremovexattr(&fd, LIST),
         };
