@@ -190,7 +190,7 @@ on_filesystems! {
         let profile = usual(fs, "[hooks]\nbefore = ['true']\nfailed = ['no such program', 'x']\n");
         let run = run(&profile, &["--dry-run"]).expect(0);
         assert_eq!(run.stderr.matches("there is no program").count(), 1, "{}", run.stderr);
-        run.saying("the hook 'failed' cannot run: there is no program no such program");
+        run.saying("the hook 'failed' cannot run: there is no program 'no such program'");
     }
 
     [xfs] fn patterns_that_match_nothing_are_shown_only_if_asked_for(fs: &Filesystem) {
