@@ -8,6 +8,7 @@
 mod adopt;
 mod copy;
 mod dedupe;
+mod done;
 mod failed_writes;
 mod listed;
 mod offsite;

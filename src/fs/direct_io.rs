@@ -93,9 +93,20 @@ pub(crate) fn open_direct(file: BorrowedFd<'_>) -> Option<OwnedFd> {
 /// Returns whether the kernel reports success.
 ///
 /// # Errors
-/// Errors of writing.
+/// Errors of writing. An error of an earlier write, which the kernel reports once, is returned after all pages were
+/// dropped.
 pub(crate) fn forget(file: impl AsFd, size: u64) -> Result<bool> {
-    sync_file_range::write_and_wait(&file)?;
+    let written = sync_file_range::write_and_wait(&file);
+    if written.is_err() {
+        // The kernel reports an earlier error before it writes anything.
+        sync_file_range::write_and_wait(&file)?;
+    }
+    let is_dropped = drop_pages(file, size)?;
+    written.map(|()| is_dropped)
+}
+
+/// Drops the clean pages of a file from memory. Returns whether the kernel reports success.
+fn drop_pages(file: impl AsFd, size: u64) -> Result<bool> {
     // The first attempt misses pages that another thread is adding.
     for _ in 0..3 {
         fadvise(&file, 0, None, Advice::DontNeed)?;

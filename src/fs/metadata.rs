@@ -4,8 +4,8 @@
 //! The kernel requires an order. A change of owner drops set-id bits and capabilities, so the owner comes first, then
 //! the flags (Btrfs sets an attribute with them), the attributes, the mode, and the times. The mode comes after the
 //! access control list, because its group permissions are the mask of the list. Before all that, `narrow` takes
-//! permissions from existing inodes. Values that the destination
-//! refuses are returned, so that the manifest can store them.
+//! permissions from existing inodes. Values that the destination refuses are returned, so that the manifest can store
+//! them.
 
 mod acl;
 mod attributes;
@@ -18,11 +18,13 @@ mod narrow;
 mod target;
 mod xattr;
 
+pub use acl::ACCESS as ACCESS_ACL;
 pub use attributes::{Attributes, Refused};
 pub use creator::Creator;
 pub use fileattr::{FileAttr, FileAttrs, NOCOW, PROJECT_INHERIT, RefusedAttr, SEALS, has_project, letters};
 pub use target::{open_path, set_times};
 pub use xattr::{
-    Others, Xattr, access_acl, capabilities, has_unlisted_xattrs, has_unlisted_xattrs_at, is_alias, is_inherited,
-    readable_xattrs, readable_xattrs_at, remove_other_xattrs, remove_other_xattrs_of_node, xattrs, xattrs_at,
+    CAPABILITIES, Others, Xattr, access_acl, capabilities, has_unlisted_xattrs, has_unlisted_xattrs_at, is_alias,
+    is_inherited, readable_xattrs, readable_xattrs_at, remove_other_xattrs, remove_other_xattrs_of_node, xattr, xattrs,
+    xattrs_at,
 };

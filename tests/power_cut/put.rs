@@ -1,5 +1,6 @@
 //! `pleach put`, several times: each file is the old or the new one, and every put that was reported is there.
 
+use super::done::Done;
 use super::*;
 
 cut_on_filesystems!(one_after_another);
@@ -7,8 +8,11 @@ cut_on_filesystems!(one_after_another);
 fn one_after_another(fs: &Filesystem, way: Way) {
     let other = fs.elsewhere();
     let Some(shelf) = shelf(fs) else { return };
-    let job =
-        Put { versions: other.dir("versions"), done: other.join("done"), place: shelf.mount_point().join("place") };
+    let job = Put {
+        versions: other.dir("versions"),
+        done: Done::at(other.join("done")),
+        place: shelf.mount_point().join("place"),
+    };
     job.make_versions();
     cut(&shelf, way, &job);
 }
@@ -16,8 +20,7 @@ fn one_after_another(fs: &Filesystem, way: Way) {
 struct Put {
     /// The directory with the content of each file, as `0.old` and `0.new`.
     versions: PathBuf,
-    /// A file with a line for each completed put.
-    done: PathBuf,
+    done: Done,
     place: PathBuf,
 }
 
@@ -59,17 +62,21 @@ impl Job for Put {
         let mut shell = Command::new("sh");
         let script =
             r#"for n in $(seq 0 $(($4 - 1))); do "$0" put "$1/$n" < "$2/$n.new" || exit; echo $n >> "$3"; done"#;
-        shell.args(["-c", script]).arg(binary()).args([&self.place, &self.versions, &self.done]).arg(FILES.to_string());
+        shell
+            .args(["-c", script])
+            .arg(binary())
+            .args([&self.place, &self.versions, self.done.path()])
+            .arg(FILES.to_string());
         shell.stdin(Stdio::null());
         shell
     }
 
     fn begin(&self) {
-        write(&self.done, b"");
+        self.done.begin();
     }
 
     fn reported(&self) -> usize {
-        fs::read_to_string(&self.done).expect("the list can be read").lines().count()
+        self.done.count()
     }
 
     fn check_recovered(&self, cut: &Cut<'_>, faults: &mut Faults) {

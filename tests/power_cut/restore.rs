@@ -22,35 +22,49 @@ fn restored(fs: &Filesystem, way: Way, flags: &'static [&'static str]) {
     settle();
     finish(pleach_command(["snapshot", "--quiet"]).args([&versions.new, &repo])).expect(0);
     let target = shelf.mount_point().join("target");
-    let place = target.join(versions.new.strip_prefix("/").expect("sources are absolute"));
-    cut(&shelf, way, &Restore { versions, repo, target, place, flags });
+    let command = || {
+        let mut command = pleach_command(["restore"]);
+        command.args(flags).arg(&repo).args(["latest", "--target"]).arg(&target);
+        command
+    };
+    cut(&shelf, way, &Restore::new(versions, &target, Manner::Whole, &command));
 }
 
-struct Restore {
+/// A command that restores the newer version of a tree over the older one.
+pub(super) struct Restore<'c> {
     versions: Versions,
-    repo: PathBuf,
-    target: PathBuf,
     /// The path of the tree in the target.
     place: PathBuf,
-    flags: &'static [&'static str],
+    manner: Manner,
+    command: &'c dyn Fn() -> Command,
 }
 
-impl Job for Restore {
+impl<'c> Restore<'c> {
+    pub(super) fn new(
+        versions: Versions,
+        target: &Path,
+        manner: Manner,
+        command: &'c dyn Fn() -> Command,
+    ) -> Restore<'c> {
+        let place = target.join(versions.new.strip_prefix("/").expect("sources are absolute"));
+        Restore { versions, place, manner, command }
+    }
+}
+
+impl Job for Restore<'_> {
     fn prepare(&self) {
         trees::put_in_place(&self.versions.old, &self.place);
     }
 
     fn command(&self) -> Command {
-        let mut command = pleach_command(["restore"]);
-        command.args(self.flags).arg(&self.repo).args(["latest", "--target"]).arg(&self.target);
-        command
+        (self.command)()
     }
 
     fn check_recovered(&self, cut: &Cut<'_>, faults: &mut Faults) {
         if cut.is_done {
             return self.check_completed(faults);
         }
-        replaced::check(Manner::Whole, &self.versions, &self.place, faults);
+        replaced::check(self.manner, &self.versions, &self.place, faults);
     }
 
     fn check_completed(&self, faults: &mut Faults) {

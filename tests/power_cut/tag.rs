@@ -1,5 +1,6 @@
 //! `pleach tag`, several times: each reported tag is there, and no other one is lost.
 
+use super::done::Done;
 use super::*;
 
 cut_between_requests!(one_after_another);
@@ -10,7 +11,8 @@ const TAGS: [&str; 4] = ["one", "two", "three", "four"];
 fn one_after_another(fs: &Filesystem, way: Way) {
     let other = fs.elsewhere();
     let Some(shelf) = shelf(fs) else { return };
-    let job = Tag { source: other.dir("source"), done: other.join("done"), repo: shelf.mount_point().join("repo") };
+    let job =
+        Tag { source: other.dir("source"), done: Done::at(other.join("done")), repo: shelf.mount_point().join("repo") };
     write(job.source.join("file"), &bytes(1, 9000));
     settle();
     cut(&shelf, way, &job);
@@ -18,8 +20,7 @@ fn one_after_another(fs: &Filesystem, way: Way) {
 
 struct Tag {
     source: PathBuf,
-    /// A file with a line for each completed command.
-    done: PathBuf,
+    done: Done,
     repo: PathBuf,
 }
 
@@ -55,17 +56,17 @@ impl Job for Tag {
     fn command(&self) -> Command {
         let mut shell = Command::new("sh");
         let script = r#"for tag in $3; do "$0" tag "$1" tagged +$tag || exit; echo $tag >> "$2"; done"#;
-        shell.args(["-c", script]).arg(binary()).args([&self.repo, &self.done]).arg(TAGS.join(" "));
+        shell.args(["-c", script]).arg(binary()).args([&self.repo, self.done.path()]).arg(TAGS.join(" "));
         shell.stdin(Stdio::null());
         shell
     }
 
     fn begin(&self) {
-        write(&self.done, b"");
+        self.done.begin();
     }
 
     fn reported(&self) -> usize {
-        fs::read_to_string(&self.done).expect("the list can be read").lines().count()
+        self.done.count()
     }
 
     fn check_recovered(&self, cut: &Cut<'_>, faults: &mut Faults) {

@@ -5,7 +5,7 @@
 //! Sources: acl(5), `include/uapi/linux/posix_acl_xattr.h`, `fs/posix_acl.c`.
 
 /// The extended attribute with the list that decides the access to an inode.
-pub(super) const ACCESS: &[u8] = b"system.posix_acl_access";
+pub const ACCESS: &[u8] = b"system.posix_acl_access";
 
 /// `POSIX_ACL_XATTR_VERSION`, before the entries.
 const VERSION: [u8; 4] = 2_u32.to_le_bytes();

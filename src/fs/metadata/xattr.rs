@@ -10,6 +10,7 @@ use super::buffer::{LONGEST, fill};
 use super::target::{Target, magic_link};
 use rustix::io::{Errno, Result};
 use std::os::fd::AsFd;
+use std::path::Path;
 
 /// An extended attribute: name and value.
 pub type Xattr = (Vec<u8>, Vec<u8>);
@@ -21,7 +22,7 @@ pub(super) const BTRFS: &[u8] = b"btrfs.";
 const DEFAULT_ACL: &[u8] = b"system.posix_acl_default";
 
 /// The capabilities of a program (capabilities(7)).
-pub(super) const CAPABILITIES: &[u8] = b"security.capability";
+pub const CAPABILITIES: &[u8] = b"security.capability";
 
 /// Whether an extended attribute is only another view of other metadata. XFS shows ACLs to root a second time, in its
 /// own format. On another filesystem these bytes mean nothing; on a directory of an XFS they set its default ACL.
@@ -37,6 +38,11 @@ pub fn capabilities(xattrs: &[Xattr]) -> Option<&[u8]> {
 /// The access control list among extended attributes.
 pub fn access_acl(xattrs: &[Xattr]) -> Option<&[u8]> {
     xattrs.iter().find(|(name, _)| name == acl::ACCESS).map(|(_, value)| value.as_slice())
+}
+
+/// An extended attribute of the entry at a path, if it has this one and it can be read. No link is followed.
+pub fn xattr(path: &Path, name: &[u8]) -> Option<Vec<u8>> {
+    fill(|buffer| rustix::fs::lgetxattr(path, name, buffer)).ok()
 }
 
 /// Whether new entries of a directory inherit an extended attribute: ACLs of every kind (`system.posix_acl_default`,

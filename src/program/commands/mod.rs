@@ -84,13 +84,8 @@ pub(crate) fn run(cli: Cli, cancel: Arc<AtomicBool>) -> ExitStatus {
 
 /// Corrects the advice if the first word is a snapshot and the second the repository.
 fn repository_first(error: Error, command: &Command) -> Error {
-    let (repo, id) = match command {
-        Command::Restore(args) => {
-            let (repo, id, _) = args.repo_id_and_paths();
-            (repo, id)
-        }
-        _ => return error,
-    };
+    let Command::Restore(args) = command else { return error };
+    let (repo, id, _) = args.repo_id_and_paths();
     let is_swapped = error.code() == "no-repository" && !cli::is_path(&repo) && cli::is_path(&id);
     if is_swapped { error.advise(Advice::RepositoryFirst) } else { error }
 }

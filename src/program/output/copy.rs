@@ -53,8 +53,8 @@ pub(crate) fn has_failed(stats: &Stats) -> bool {
     stats.errors > 0 && stats.entries() == 0
 }
 
-/// Shows why a copy ended early and how much it had copied by then; `how_to_continue` is the command to
-/// continue, unless it is the same.
+/// Shows why a copy ended early and how much it had copied by then; `how_to_continue` is the command to continue,
+/// unless it is the same.
 pub(crate) fn show_stopped(
     output: &Output,
     error: Error,

@@ -290,6 +290,7 @@ mod tests {
         assert_eq!(mtime("first"), 3000);
         assert!(!list.exists());
     }
+
     #[test]
     fn a_list_that_no_repair_wrote_ends_early_and_can_be_interrupted() {
         struct Stop;

@@ -24,8 +24,8 @@ pub(super) fn set(
     give(context, &inode, entry, (Some(seen), true), origin)
 }
 
-/// Sets the entry's metadata on an inode. `present`: the status of an existing inode.
-/// `has_others`: it may have other attributes.
+/// Sets the entry's metadata on an inode. `present`: the status of an existing inode. `has_others`: it may have other
+/// attributes.
 pub(super) fn give(
     context: &Context<'_>,
     inode: &Inode,

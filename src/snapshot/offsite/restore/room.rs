@@ -235,8 +235,7 @@ impl<'r> Room<'r> {
             Ok(file) => {
                 // After a failed write the kernel keeps the pages as they were written. The library compares what it
                 // reads, so it must read what the disk has. A write that fails now makes the sync fail.
-                // The first attempt may only get the error of an earlier write, which drops nothing.
-                if !dry_run && direct_io::forget(&file, found.len()).is_err() {
+                if !dry_run {
                     let _ = direct_io::forget(&file, found.len());
                 }
                 Ok(())

@@ -5,11 +5,11 @@
 //! rule for owners and writers. A file that gets other content must also have no readers that the new one lacks.
 
 use crate::fs::filesystem::Kind;
-use crate::fs::metadata::{Attributes, Creator, FileAttr, Xattr};
+use crate::fs::metadata::{ACCESS_ACL, Attributes, CAPABILITIES, Creator, FileAttr, Xattr, xattr};
 use crate::fs::status::{Status, Time};
 use crate::tree::writer::{Rights, keeps_owners};
 use rustic_core::repofile::Node;
-use rustix::fs::{Mode, OFlags, XattrFlags, fremovexattr, fsetxattr, lgetxattr};
+use rustix::fs::{Mode, OFlags, XattrFlags, fremovexattr, fsetxattr};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fs::{File, Metadata};
@@ -17,16 +17,11 @@ use std::os::fd::AsFd as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-/// The access control list of an inode.
-const LIST: &str = "system.posix_acl_access";
-const CAPABILITIES: &str = "security.capability";
 /// The beginning of the names of files that find out whether a filesystem stores owners.
 const TEMPORARY: &str = ".pleach-restore.";
 /// The permissions of group and others.
 const OTHERS: u32 = 0o077;
 const GROUP: u32 = 0o070;
-/// The longest value of an extended attribute.
-const LONGEST: usize = 64 << 10;
 
 /// The judge of existing files.
 pub(super) struct Trust {
@@ -54,7 +49,7 @@ impl Trust {
             return false;
         }
         let capabilities = attribute(node, CAPABILITIES).filter(|_| self.creator.is_root());
-        capabilities.is_none() || present(to, CAPABILITIES).as_deref() == capabilities || !self.keeps_owners(to, found)
+        capabilities.is_none() || xattr(to, CAPABILITIES).as_deref() == capabilities || !self.keeps_owners(to, found)
     }
 
     /// Whether an existing file may get the content and the metadata of its node.
@@ -66,7 +61,8 @@ impl Trust {
         let others = found.mode() & OTHERS;
         let has_other_readers = others & !rights.mode != 0
             || (others & GROUP != 0 && found.gid() != rights.gid)
-            || (others & GROUP != 0 && present(to, LIST).is_some_and(|list| attribute(node, LIST) != Some(&*list)));
+            || (others & GROUP != 0
+                && xattr(to, ACCESS_ACL).is_some_and(|list| attribute(node, ACCESS_ACL) != Some(&*list)));
         !has_other_readers || !self.keeps_owners(to, found)
     }
 
@@ -74,7 +70,7 @@ impl Trust {
     /// the mode first, and the mode would open the entry to the users of another list. What fails here, the library
     /// tries again and reports.
     pub(super) fn tighten(&self, to: &Path, found: &Metadata, node: &Node) {
-        let (wanted, present) = (attribute(node, LIST), present(to, LIST));
+        let (wanted, present) = (attribute(node, ACCESS_ACL), xattr(to, ACCESS_ACL));
         let (rights, has_same_list) = (rights(node), present.as_deref() == wanted);
         let has_same_owner = (found.uid(), found.gid()) == (rights.uid, rights.gid);
         let is_open = found.mode() & OTHERS != 0 || (found.is_dir() && found.uid() != rights.uid);
@@ -92,7 +88,7 @@ impl Trust {
         if is_tight && !is_set_later {
             return;
         }
-        let list: Vec<Xattr> = wanted.map(|list| (LIST.into(), list.to_vec())).into_iter().collect();
+        let list: Vec<Xattr> = wanted.map(|list| (ACCESS_ACL.into(), list.to_vec())).into_iter().collect();
         let Rights { uid, gid, mode, .. } = rights;
         let narrowed = if found.is_dir() {
             self.creator.narrow_directory(&fd, &status, (uid, gid, mode), || wanted.map(<[u8]>::to_vec))
@@ -105,8 +101,8 @@ impl Trust {
             return;
         }
         let _ = match wanted.filter(|_| !is_set_later) {
-            Some(list) => fsetxattr(&fd, LIST, list, XattrFlags::empty()),
-            None => fremovexattr(&fd, LIST),
+            Some(list) => fsetxattr(&fd, ACCESS_ACL, list, XattrFlags::empty()),
+            None => fremovexattr(&fd, ACCESS_ACL),
         };
     }
 
@@ -141,24 +137,9 @@ fn status(found: &Metadata) -> Status {
 }
 
 /// An extended attribute of an entry of the store.
-fn attribute<'n>(node: &'n Node, name: &str) -> Option<&'n [u8]> {
-    let found = node.meta.extended_attributes.iter().find(|attribute| attribute.name == name)?;
+fn attribute<'n>(node: &'n Node, name: &[u8]) -> Option<&'n [u8]> {
+    let found = node.meta.extended_attributes.iter().find(|attribute| attribute.name.as_bytes() == name)?;
     Some(found.value.as_deref().unwrap_or_default())
-}
-
-/// An extended attribute of an existing entry.
-fn present(to: &Path, name: &str) -> Option<Vec<u8>> {
-    let mut value = vec![0; 1024];
-    loop {
-        match lgetxattr(to, name, &mut value[..]) {
-            Ok(length) => {
-                value.truncate(length);
-                return Some(value);
-            }
-            Err(rustix::io::Errno::RANGE) if value.len() < LONGEST => value.resize(LONGEST, 0),
-            Err(_) => return None,
-        }
-    }
 }
 
 #[cfg(test)]
