@@ -277,6 +277,23 @@ on_filesystems! {
         assert_same_lines(&tools::inventory(&kept.backups[1]), &backups);
     }
 
+    [xfs, btrfs] fn a_run_that_finds_all_backups_adopted_completes_the_one_that_was_killed(fs: &Filesystem) {
+        let kept = Kept::new(fs, ["2025-01-30", "2025-01-31", "2025-02-01"]);
+        let repo = fs.join("repo");
+        let mut args: Vec<&OsStr> = vec!["--source".as_ref(), "/docs".as_ref()];
+        args.extend(kept.backups.iter().map(|backup| backup.as_os_str()));
+        args.push(repo.as_os_str());
+        adopt(&args).expect(0);
+        let newest = listed(&repo).pop().expect("a snapshot");
+        // What a run leaves that is killed behind its last snapshot.
+        fs::create_dir(repo.join(".pleach/partial").join(&newest)).unwrap();
+        fs::remove_file(repo.join("latest")).unwrap();
+        let again = sums(&adopt(&args).expect(0));
+        assert_eq!((again.adopted, again.known), (0, 3));
+        assert_eq!(fs::read_link(repo.join("latest")).unwrap(), Path::new(&newest));
+        kept.assert_adopted(&repo, Path::new("/docs"));
+    }
+
     [xfs, btrfs] fn two_backups_of_the_same_time_and_source_are_both_adopted(fs: &Filesystem) {
         let kept = Kept::new(fs, ["all/2025-01-30", "all/2025-01-30-0000", "all/20250130"]);
         let (all, repo) = (fs.join("all"), fs.join("repo"));

@@ -8,7 +8,7 @@ mod layout;
 
 pub use layout::Layout;
 
-use super::create::{self, Past as Backup, Unchanged, create_past};
+use super::create::{self, Past as Backup, Unchanged, create_past, end_past};
 use super::manifest::Meta;
 use super::prune::calendar::Calendar;
 use super::repository::Repository;
@@ -188,6 +188,9 @@ fn one_by_one(
             let hint = "the last snapshot may not survive a power cut; run the same command again";
             return Err(Error::failed("adopt more backups into").at(repo).hint(hint));
         }
+    }
+    if stats.adopted == 0 && !options.dry_run {
+        stats.errors += end_past(repo, &of_snapshot(options, None), monitor)?;
     }
     Ok(())
 }

@@ -33,7 +33,11 @@ impl Adopt {
         for (date, version) in self.dated() {
             trees::compare(version, &self.backups.join(date), faults);
         }
-        if !self.repo.exists() {
+        if !self.repo.join(".pleach/format").exists() {
+            // The run had not completed a repository.
+            if self.repo.exists() && !published(&self.repo).is_empty() {
+                faults.push(format!("there are {:?}, and no repository", published(&self.repo)));
+            }
             return 0;
         }
         let [(first, old), (_, new)] = self.dated();
