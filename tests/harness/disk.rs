@@ -8,13 +8,14 @@
 use super::own::{self, Own, WRITTEN, device_of, sectors, wait_for_release};
 use super::power::{self, Shutdown};
 use super::recorder::Recorder;
+use super::run::succeeds;
 use super::tools::Extent;
 use super::{Kind, finish};
 use rustix::fs::{FallocateFlags, fallocate};
 use std::cell::Cell;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
@@ -152,7 +153,7 @@ impl<'s> Disk<'s> {
         let Some(Mounted { image, .. }) = self.mounted.take() else { return };
         // A concurrent test may just be starting a program. That process has all descriptors open until it executes the
         // program.
-        let is_busy = || !run_quietly(Command::new("umount").arg(self.shelf.mount_point()));
+        let is_busy = || !succeeds(Command::new("umount").arg(self.shelf.mount_point()));
         let tries = (0..300).take_while(|_| is_busy()).map(|_| thread::sleep(Duration::from_millis(100))).count();
         assert!(tries < 300, "{} can be unmounted", self.shelf.mount_point().display());
         wait_for_release(&image);
@@ -206,12 +207,8 @@ impl Drop for Disk<'_> {
     fn drop(&mut self) {
         if self.mounted.is_some() {
             // Lazily, because a failed test may still have a file on it open.
-            run_quietly(Command::new("umount").arg("--lazy").arg(self.shelf.mount_point()));
+            succeeds(Command::new("umount").arg("--lazy").arg(self.shelf.mount_point()));
         }
         let _ = fs::remove_file(&self.image);
     }
-}
-
-fn run_quietly(command: &mut Command) -> bool {
-    command.stderr(Stdio::null()).status().is_ok_and(|status| status.success())
 }

@@ -1,54 +1,47 @@
 //! Records all writes to the device of a mounted disk, in their order, and replays them on a copy of the disk.
 //!
 //! The device is a loop device on the only file of a FUSE filesystem. The kernel writes to that file in the order in
-//! which the device gets its requests, and syncs it when a filesystem flushes the device.
+//! which the device gets its requests, and syncs it when a filesystem flushes the device. The filesystem is served by a
+//! process of its own, `tests/recorder`.
 
-use fuser::{
-    BackgroundSession, Config, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo,
-    KernelConfig, LockOwner, MountOption, OpenFlags, ReplyAttr, ReplyData, ReplyEmpty, ReplyEntry, ReplyOpen,
-    ReplyStatfs, ReplyWrite, Request, Session, WriteFlags,
-};
+#[path = "../recorder/event.rs"]
+mod event;
+
+use super::run::succeeds;
+use event::ENCODED;
+pub(crate) use event::Event;
 use rustix::fs::{FallocateFlags, fallocate};
-use std::ffi::OsStr;
+use std::env;
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, BufRead as _, BufReader};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, UNIX_EPOCH};
+use std::process::{self, Child, Command, Stdio};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
 
-/// The only file of the filesystem.
+/// The name of the only file of the filesystem.
 const IMAGE: &str = "image";
-const IMAGE_INODE: INodeNo = INodeNo(2);
-/// The kernel may keep names and attributes for as long as it likes.
-const FOREVER: Duration = Duration::from_secs(1 << 20);
 
-/// A request that the device has completed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Event {
-    /// Data was written at an offset of the device. The data are in the journal at `kept`.
-    Write { at: u64, length: u64, kept: u64 },
-    /// A range was discarded, or set to zeros.
-    Zeros { at: u64, length: u64 },
-    /// All earlier requests are on the disk.
-    Flush,
-}
-
-/// The requests to a device, in their order. Their data are in a file.
+/// The requests to a device, in their order, in two files without names.
 pub(crate) struct Journal {
-    events: Mutex<Vec<Event>>,
+    events: File,
     data: File,
 }
 
 impl Journal {
-    /// A copy of the list of requests.
+    /// The requests so far.
     pub(crate) fn events(&self) -> Vec<Event> {
-        self.lock().clone()
+        let mut encoded = vec![[0; ENCODED]; self.len()];
+        self.events.read_exact_at(encoded.as_flattened_mut(), 0).expect("the requests can be read");
+        encoded.iter().map(decode).collect()
     }
 
     /// The number of requests so far.
     pub(crate) fn len(&self) -> usize {
-        self.lock().len()
+        let length = self.events.metadata().expect("a file has a length").len();
+        usize::try_from(length).expect("the requests fit into memory") / ENCODED
     }
 
     /// Repeats a request on an image.
@@ -59,57 +52,60 @@ impl Journal {
                 self.data.read_exact_at(&mut content, kept)?;
                 image.write_all_at(&content, at)
             }
-            Event::Zeros { at, length } => punch(image, at, length),
+            Event::Zeros { at, length } => {
+                fallocate(image, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, at, length)?;
+                Ok(())
+            }
             Event::Flush => Ok(()),
         }
     }
+}
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Event>> {
-        self.events.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn add_write(&self, at: u64, content: &[u8]) -> io::Result<()> {
-        let mut events = self.lock();
-        let end = |event: &Event| match event {
-            Event::Write { length, kept, .. } => Some(kept + length),
-            Event::Zeros { .. } | Event::Flush => None,
-        };
-        let kept = events.iter().rev().find_map(end).unwrap_or(0);
-        self.data.write_all_at(content, kept)?;
-        events.push(Event::Write { at, length: content.len() as u64, kept });
-        Ok(())
-    }
-
-    fn add(&self, event: Event) {
-        self.lock().push(event);
+/// A request from its form in a file.
+fn decode(encoded: &[u8; ENCODED]) -> Event {
+    let number = |index: usize| {
+        let bytes = &encoded[1 + 8 * index..][..8];
+        u64::from_le_bytes(bytes.try_into().expect("a number has eight bytes"))
+    };
+    match encoded[0] {
+        b'w' => Event::Write { at: number(0), length: number(1), kept: number(2) },
+        b'z' => Event::Zeros { at: number(0), length: number(1) },
+        b'f' => Event::Flush,
+        other => panic!("no request begins with {other}"),
     }
 }
 
-/// A FUSE filesystem with the image of a disk as its only file. It is unmounted on drop.
+/// A mounted filesystem with the image of a disk as its only file. It is unmounted on drop.
 pub(crate) struct Recorder {
-    session: Option<BackgroundSession>,
+    server: Child,
     place: PathBuf,
     journal: Arc<Journal>,
 }
 
 impl Recorder {
-    /// Records the writes to an image. The journal and the mount point are next to it.
+    /// Records the writes to an image. The mount point is next to it.
     #[track_caller]
     pub(crate) fn begin(image: &Path) -> Recorder {
-        let (place, data) = (image.with_extension("recorded"), image.with_extension("journal"));
+        let place = image.with_extension("recorded");
         fs::create_dir(&place).expect("a mount point can be made");
-        let data_file = File::options().read(true).write(true).create_new(true).open(&data);
-        let journal = Journal { events: Mutex::default(), data: data_file.expect("a file can be made") };
-        // Without a name, so that nothing is left if the test is killed.
-        fs::remove_file(&data).expect("a file can be removed");
-        let journal = Arc::new(journal);
-        let image = File::options().read(true).write(true).open(image).expect("an image can be opened");
-        let length = image.metadata().expect("an image has a size").len();
-        let mut config = Config::default();
-        config.mount_options = vec![MountOption::FSName("recorder".into())];
-        let filesystem = Recording { image, length, journal: Arc::clone(&journal) };
-        let session = Session::new(filesystem, &place, &config).and_then(Session::spawn);
-        Recorder { session: Some(session.expect("a FUSE filesystem can be mounted")), place, journal }
+        let (data, events) = (image.with_extension("data"), image.with_extension("events"));
+        let create = |path| File::options().read(true).write(true).create_new(true).open(path);
+        let journal = Journal {
+            events: create(&events).expect("a file can be made"),
+            data: create(&data).expect("a file can be made"),
+        };
+        let mut server = Command::new(server_path());
+        server.arg(process::id().to_string()).args([image, &place, &data, &events]);
+        let mut server = server.stdout(Stdio::piped()).spawn().expect("the recorder can be started");
+        let mut line = String::new();
+        let stdout = server.stdout.take().expect("stdout is a pipe");
+        BufReader::new(stdout).read_line(&mut line).expect("the recorder reports");
+        assert_eq!(line, "mounted\n", "the recorder can mount its filesystem");
+        // Nothing is left if the test is killed.
+        for path in [data, events] {
+            fs::remove_file(path).expect("a file can be removed");
+        }
+        Recorder { server, place, journal: Arc::new(journal) }
     }
 
     /// The file to attach a loop device to.
@@ -123,163 +119,26 @@ impl Recorder {
     }
 }
 
+/// Cargo builds it as an example, because only these have a path that is known.
+fn server_path() -> PathBuf {
+    let tests = env::current_exe().expect("a test has a path");
+    let target = tests.ancestors().nth(2).expect("a test is in a directory of the target directory");
+    target.join("examples/recorder")
+}
+
 impl Drop for Recorder {
     fn drop(&mut self) {
-        let ended = self.session.take().map(BackgroundSession::umount_and_join);
+        let is_busy = || !succeeds(Command::new("umount").arg(&self.place));
+        let tries = (0..50).take_while(|_| is_busy()).map(|_| thread::sleep(Duration::from_millis(100))).count();
+        if tries == 50 {
+            let _ = self.server.kill();
+        }
+        let ended = self.server.wait();
         // Impossible while it is mounted.
         let removed = fs::remove_dir(&self.place);
-        if !std::thread::panicking() {
-            // The kernel may end a waiting read with an error when it unmounts.
-            let is_ended = |error: &io::Error| error.kind() == io::ErrorKind::ConnectionAborted;
-            let ended = ended.expect("it is unmounted once");
-            assert!(ended.as_ref().err().is_none_or(is_ended), "the recorder can be unmounted: {ended:?}");
+        if !thread::panicking() {
+            assert!(ended.is_ok_and(|status| status.success()), "the recorder can be unmounted");
             removed.expect("the recorder's mount point can be removed");
         }
     }
-}
-
-/// The filesystem: its root directory and the image.
-struct Recording {
-    image: File,
-    length: u64,
-    journal: Arc<Journal>,
-}
-
-impl Recording {
-    fn attributes(&self, inode: INodeNo) -> FileAttr {
-        let is_image = inode == IMAGE_INODE;
-        FileAttr {
-            ino: inode,
-            size: if is_image { self.length } else { 0 },
-            blocks: 0,
-            atime: UNIX_EPOCH,
-            mtime: UNIX_EPOCH,
-            ctime: UNIX_EPOCH,
-            crtime: UNIX_EPOCH,
-            kind: if is_image { FileType::RegularFile } else { FileType::Directory },
-            perm: if is_image { 0o600 } else { 0o700 },
-            nlink: 1,
-            uid: 0,
-            gid: 0,
-            rdev: 0,
-            blksize: 4096,
-            flags: 0,
-        }
-    }
-
-    fn zero(&self, at: u64, length: u64) -> io::Result<()> {
-        punch(&self.image, at, length)?;
-        self.journal.add(Event::Zeros { at, length });
-        Ok(())
-    }
-
-    fn write_at(&self, at: u64, content: &[u8]) -> io::Result<()> {
-        self.image.write_all_at(content, at)?;
-        self.journal.add_write(at, content)
-    }
-
-    fn read_at(&self, at: u64, length: u32) -> io::Result<Vec<u8>> {
-        let length = u64::from(length).min(self.length.saturating_sub(at));
-        let mut content = vec![0; usize::try_from(length).map_err(io::Error::other)?];
-        self.image.read_exact_at(&mut content, at)?;
-        Ok(content)
-    }
-}
-
-impl Filesystem for Recording {
-    fn init(&mut self, _request: &Request, config: &mut KernelConfig) -> io::Result<()> {
-        // One request of the device is not split.
-        config.set_max_write(1 << 20).map(drop).map_err(|most| io::Error::other(format!("at most {most}")))
-    }
-
-    fn lookup(&self, _request: &Request, _parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        if name == IMAGE {
-            reply.entry(&FOREVER, &self.attributes(IMAGE_INODE), Generation(0));
-        } else {
-            reply.error(Errno::ENOENT);
-        }
-    }
-
-    fn getattr(&self, _request: &Request, inode: INodeNo, _handle: Option<FileHandle>, reply: ReplyAttr) {
-        reply.attr(&FOREVER, &self.attributes(inode));
-    }
-
-    fn statfs(&self, _request: &Request, _inode: INodeNo, reply: ReplyStatfs) {
-        reply.statfs(0, 0, 0, 0, 0, 4096, 255, 4096);
-    }
-
-    fn open(&self, _request: &Request, _inode: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
-        reply.opened(FileHandle(0), FopenFlags::empty());
-    }
-
-    fn read(
-        &self,
-        _request: &Request,
-        _inode: INodeNo,
-        _handle: FileHandle,
-        offset: u64,
-        size: u32,
-        _flags: OpenFlags,
-        _owner: Option<LockOwner>,
-        reply: ReplyData,
-    ) {
-        match self.read_at(offset, size) {
-            Ok(content) => reply.data(&content),
-            Err(error) => reply.error(error.into()),
-        }
-    }
-
-    fn write(
-        &self,
-        _request: &Request,
-        _inode: INodeNo,
-        _handle: FileHandle,
-        offset: u64,
-        data: &[u8],
-        _write_flags: WriteFlags,
-        _flags: OpenFlags,
-        _owner: Option<LockOwner>,
-        reply: ReplyWrite,
-    ) {
-        match (self.write_at(offset, data), u32::try_from(data.len())) {
-            (Ok(()), Ok(length)) => reply.written(length),
-            (Err(error), _) => reply.error(error.into()),
-            (Ok(()), Err(_)) => reply.error(Errno::EINVAL),
-        }
-    }
-
-    fn fallocate(
-        &self,
-        _request: &Request,
-        _inode: INodeNo,
-        _handle: FileHandle,
-        offset: u64,
-        length: u64,
-        mode: i32,
-        reply: ReplyEmpty,
-    ) {
-        let zeroing = FallocateFlags::PUNCH_HOLE | FallocateFlags::ZERO_RANGE;
-        let mode = FallocateFlags::from_bits_retain(mode.cast_unsigned());
-        if !mode.intersects(zeroing) {
-            return reply.error(Errno::EOPNOTSUPP);
-        }
-        match self.zero(offset, length) {
-            Ok(()) => reply.ok(),
-            Err(error) => reply.error(error.into()),
-        }
-    }
-
-    fn flush(&self, _request: &Request, _inode: INodeNo, _handle: FileHandle, _owner: LockOwner, reply: ReplyEmpty) {
-        reply.ok();
-    }
-
-    fn fsync(&self, _request: &Request, _inode: INodeNo, _handle: FileHandle, _data_only: bool, reply: ReplyEmpty) {
-        self.journal.add(Event::Flush);
-        reply.ok();
-    }
-}
-
-fn punch(image: &File, at: u64, length: u64) -> io::Result<()> {
-    fallocate(image, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, at, length)?;
-    Ok(())
 }

@@ -43,6 +43,11 @@ pub(crate) fn finish(command: &mut Command) -> Run {
     Run::new(output, format!("{command:?}"))
 }
 
+/// Runs any command to its end without its messages. Returns whether it succeeded.
+pub(crate) fn succeeds(command: &mut Command) -> bool {
+    command.stderr(Stdio::null()).status().is_ok_and(|status| status.success())
+}
+
 impl Run {
     /// The result of a process.
     pub(crate) fn new(output: Output, line: String) -> Run {
