@@ -1,4 +1,5 @@
-//! The project's own chores: `cargo xtask test | torture | fuzz | xfstests | tidy | demo | package | dist | bench`.
+//! The project's own chores:
+//! `cargo xtask test | torture | coverage | fuzz | xfstests | tidy | demo | package | dist | bench`.
 //!
 //! This file has the command line; each chore is a separate file, and `bench` a separate package (`xtask/bench`). All
 //! filesystems are mounted in namespaces that end with the run (`namespace`), from images under `target/xtask`
@@ -7,6 +8,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a chore talks to the person who runs it")]
 
 mod bench;
+mod coverage;
 mod demo;
 mod dist;
 mod failures;
@@ -36,6 +38,8 @@ enum Chore {
     Test(test::Options),
     /// Run the tests with random choices at a large scale, until the time is over
     Torture(torture::Options),
+    /// Count the lines of the program that the tests run
+    Coverage(coverage::Options),
     /// Give random input to everything that parses, until something panics or the time is over
     Fuzz(fuzz::Options),
     /// Run the cases of xfstests that deduplicate, with pleach in the place of duperemove, on XFS and Btrfs
@@ -67,6 +71,7 @@ fn run(chore: Chore) -> Result<ExitCode> {
     match chore {
         Chore::Test(options) => test::run(&options),
         Chore::Torture(options) => torture::run(&options),
+        Chore::Coverage(options) => coverage::run(&options),
         Chore::Fuzz(options) => fuzz::run(&options),
         Chore::Xfstests(options) => xfstests::run(&options),
         Chore::Tidy(options) => tidy::run(&options),

@@ -17,7 +17,7 @@ pub(crate) fn check(files: &Files) -> Vec<Finding> {
 }
 
 /// The lines before `#[cfg(test)] mod tests`, or all.
-fn lines_before_tests(text: &str) -> usize {
+pub(crate) fn lines_before_tests(text: &str) -> usize {
     let lines: Vec<_> = text.lines().collect();
     let is_start = |at: &usize| {
         let after = lines[at + 1..].iter().find(|line| !line.starts_with("#["));

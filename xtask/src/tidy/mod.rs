@@ -25,6 +25,7 @@ mod words;
 
 use self::files::Files;
 use self::finding::Finding;
+pub(crate) use self::length::lines_before_tests;
 use crate::command;
 use anyhow::Result;
 use clap::Args;
