@@ -47,7 +47,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The filesystems that tests run on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -183,7 +183,12 @@ macro_rules! on_filesystems {
 /// Runs the body of a test on a filesystem of this kind, or records that there is none.
 pub(crate) fn run_on(kind: Kind, test: &str, body: fn(&Filesystem)) {
     match Filesystem::open(kind, test) {
-        Ok(filesystem) => body(&filesystem),
+        Ok(filesystem) => {
+            let begun = Instant::now();
+            body(&filesystem);
+            drop(filesystem);
+            append("PLEACH_TEST_TIMES", &format!("{:.1} {}", begun.elapsed().as_secs_f64(), without_binary(test)));
+        }
         Err(reason) => skip(test, &reason),
     }
 }
@@ -203,16 +208,24 @@ pub(crate) fn counted(number: usize, what: &str) {
 /// the test itself.
 #[allow(clippy::print_stdout, reason = "the test's own report")]
 pub(crate) fn skip(test: &str, reason: &str) {
-    let name = test.split_once("::").map_or(test, |(_binary, name)| name);
+    let name = without_binary(test);
     println!("skipped: {name}: {reason}");
-    match env::var_os("PLEACH_TEST_SKIPS") {
-        Some(list) => {
-            let mut list = File::options().append(true).create(true).open(list).expect("the list of skips opens");
-            // One write, because other tests append at the same time.
-            list.write_all(format!("{name}: {reason}\n").as_bytes()).expect("the list of skips can be written");
-        }
-        None => assert!(env::var("CI").as_deref() != Ok("true"), "in CI nothing may be skipped: {name}: {reason}"),
-    }
+    let is_collected = append("PLEACH_TEST_SKIPS", &format!("{name}: {reason}"));
+    let is_ci = env::var("CI").as_deref() == Ok("true");
+    assert!(is_collected || !is_ci, "in CI nothing may be skipped: {name}: {reason}");
+}
+
+fn without_binary(test: &str) -> &str {
+    test.split_once("::").map_or(test, |(_binary, name)| name)
+}
+
+/// Adds a line to the list at the path in this variable. Returns whether there is one.
+fn append(variable: &str, line: &str) -> bool {
+    let Some(list) = env::var_os(variable) else { return false };
+    let mut list = File::options().append(true).create(true).open(list).expect("a list opens");
+    // One write, because other tests append at the same time.
+    list.write_all(format!("{line}\n").as_bytes()).expect("a list can be written");
+    true
 }
 
 /// Takes a snapshot successfully, and returns its summary.

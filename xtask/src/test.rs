@@ -153,6 +153,8 @@ pub(crate) struct Outcome {
     results: Vec<String>,
     /// What tests with random choices counted, by its name.
     pub(crate) counted: BTreeMap<String, u64>,
+    /// The slowest tests on filesystems, with their seconds.
+    slowest: Vec<String>,
     pub(crate) success: bool,
     filtered: bool,
 }
@@ -165,7 +167,7 @@ pub(crate) fn cargo_test(
     kinds: &[Kind],
     variables: &Variables,
 ) -> Result<Outcome> {
-    let skips = dir.join("skips");
+    let (skips, times) = (dir.join("skips"), dir.join("times"));
     // A job in the background of a shell ignores these signals, and so would pleach: a process inherits that.
     let mut cargo = command::program("env");
     cargo.arg("--default-signal=INT,QUIT").arg(command::cargo().get_program()).current_dir(command::root());
@@ -174,7 +176,11 @@ pub(crate) fn cargo_test(
     for (_, _, kind, _) in FILESYSTEMS.iter().filter(|(_, _, kind, _)| !kinds.contains(kind)) {
         cargo.args(["--skip", &format!("::{}", kind.name())]);
     }
-    cargo.env("PLEACH_TEST_SKIPS", &skips).envs(variables.iter().cloned()).env("PATH", wheels::search_path());
+    cargo
+        .env("PLEACH_TEST_SKIPS", &skips)
+        .env("PLEACH_TEST_TIMES", &times)
+        .envs(variables.iter().cloned())
+        .env("PATH", wheels::search_path());
     if env::var_os(THREADS).is_none() {
         // Tests wait for the disk and for each other's syncs a fifth of their time.
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -205,6 +211,7 @@ pub(crate) fn cargo_test(
         outcome.skipped = text.lines().map(String::from).collect();
         outcome.skipped.sort();
     }
+    outcome.slowest = slowest(&fs::read_to_string(&times).unwrap_or_default());
     Ok(outcome)
 }
 
@@ -216,6 +223,18 @@ fn counted(line: &str) -> Option<(&str, u64)> {
     let (_, figure) = line.split_once("counted: ")?;
     let (number, what) = figure.split_once(' ')?;
     Some((what, number.parse().ok()?))
+}
+
+/// How many of the slowest tests are shown.
+const SLOWEST: usize = 10;
+
+/// The slowest ones of these lines, which begin with a number of seconds.
+fn slowest(times: &str) -> Vec<String> {
+    let seconds =
+        |line: &&str| line.split_once(' ').and_then(|(seconds, _)| seconds.parse::<f64>().ok()).unwrap_or(0.0);
+    let mut lines: Vec<_> = times.lines().collect();
+    lines.sort_by(|a, b| seconds(b).total_cmp(&seconds(a)));
+    lines.into_iter().take(SLOWEST).map(String::from).collect()
 }
 
 /// The number before `word` in a line such as `test result: ok. 3 passed; 0 failed; …`.
@@ -241,6 +260,11 @@ impl Outcome {
 
     /// Prints the closing lines and returns the exit status.
     pub(crate) fn close(self) -> ExitCode {
+        if !self.filtered {
+            for (seconds, test) in self.slowest.iter().filter_map(|line| line.split_once(' ')) {
+                println!("slow: {seconds} s {test}");
+            }
+        }
         for line in self.results.iter().chain(&self.failures.lines) {
             println!("{line}");
         }
@@ -273,6 +297,12 @@ mod tests {
         assert_eq!(count(line, "passed"), 12);
         assert_eq!(count(line, "failed"), 3);
         assert_eq!(count("nothing of the kind", "passed"), 0);
+    }
+
+    #[test]
+    fn the_slowest_come_first() {
+        assert_eq!(slowest("9.5 a::b\n10.0 c\n0.1 d\n"), ["10.0 c", "9.5 a::b", "0.1 d"]);
+        assert_eq!(slowest(&"1.0 a\n".repeat(40)).len(), SLOWEST);
     }
 
     #[test]
