@@ -19,6 +19,7 @@ pub(crate) mod command_line {
 }
 mod profile;
 
+use crate::sys::abort;
 use exit_status::ExitStatus;
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -28,6 +29,7 @@ use std::sync::atomic::AtomicBool;
 /// Runs the command with the arguments of this process.
 pub fn main() -> ExitCode {
     std::panic::set_hook(Box::new(report_bug));
+    abort::exit_with(ExitStatus::Failed as u8);
     let args: Vec<_> = std::env::args_os().collect();
     if args.get(1).is_some_and(|name| name == commands::words::NAME) {
         commands::words::answer(&args[2..]);

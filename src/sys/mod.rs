@@ -1,9 +1,11 @@
 //! System calls that no safe crate offers: reflinks, extent maps, reverse maps, the ioctls of Btrfs and XFS, mappings
-//! that only the kernel reads. This is the only unsafe code of pleach.
+//! that only the kernel reads, and the end of a process without memory. This is the only unsafe code of pleach.
 //!
 //! Each wrapper borrows its descriptors, returns a result, and knows nothing about snapshots or commands.
 #![allow(unsafe_code, reason = "ioctls with structures that rustix does not have")]
 
+#[cfg(feature = "cli")]
+pub(crate) mod abort;
 pub(crate) mod block;
 pub(crate) mod btrfs;
 pub(crate) mod cachestat;

@@ -18,6 +18,30 @@ on_filesystems! {
         scene.assert_tidy();
     }
 
+    [xfs] fn a_command_that_may_use_no_more_memory_says_so_and_loses_nothing(fs: &Filesystem) {
+        let other = fs.elsewhere();
+        let scene = Scene::new(&fs.dir("here"), other.path());
+        let mut stopped = 0;
+        // The key of a store takes 128 MiB to derive.
+        for job in scene.jobs(fs.reflinks()).filter(|job| !job.name.starts_with("offsite")) {
+            // On the way from too little for anything to enough.
+            let is_done = (1..=5).any(|step| {
+                let limit = format!("--data={}", (3 + 2 * step) << 20);
+                let run = scene.run(job, &["prlimit", &limit, "--stack=400000:400000"]);
+                assert!(run.status < 128, "{} with {limit}: {run:?}", job.name);
+                assert!(!run.stderr.contains("a bug in pleach"), "{} with {limit}: {run:?}", job.name);
+                stopped += u32::from(run.stderr.contains("it may use no more memory"));
+                scene.is_done(job, &run, &format!("with {limit}"))
+            });
+            if !is_done {
+                scene.run(job, &[]).expect(0);
+                scene.assert_done(job, "without a limit");
+            }
+        }
+        assert!(stopped > 0, "some command was stopped");
+        scene.assert_tidy();
+    }
+
     [xfs] fn files_above_the_limit_of_the_process_are_reported(fs: &Filesystem) {
         let other = fs.elsewhere();
         let scene = Scene::new(&fs.dir("here"), other.path());
