@@ -91,6 +91,31 @@ on_filesystems! {
         assert!(sent.stored_bytes < SIZE * 3 / 4, "{sent:?}");
     }
 
+    [xfs] fn a_store_whose_making_was_killed_is_made_in_the_same_place(fs: &Filesystem) {
+        let mut killed = 0;
+        for (call, nth) in [("mkdir", 3), ("mkdir", 200), ("write", 1), ("fsync", 1), ("write", 2), ("rename", 2)] {
+            let mut store = Store::start(fs, Backend::Local);
+            store.url = fs.join(format!("store {call} {nth}")).display().to_string();
+            let mut strace = store.program("strace");
+            strace.args(["-f", "-qq", "-o", "/dev/null", "-e", &format!("trace={call}")]);
+            strace.args(["-e", &format!("inject={call}:signal=KILL:when={nth}")]);
+            strace.args([env!("CARGO_BIN_EXE_pleach"), "offsite", "init", "--to", &store.url]);
+            let is_killed = finish(&mut strace).status == 128 + 9;
+            killed += u32::from(is_killed);
+            let is_complete = Path::new(&store.url).join("config").exists();
+            store.run("init", &[]).expect(i32::from(is_complete));
+            store.assert_sound();
+        }
+        assert!(killed >= 5, "{killed} runs were killed");
+        let other = fs.dir("other");
+        fs::create_dir(other.join("keys")).unwrap();
+        write(other.join("keys/id_rsa"), b"a key of somebody else");
+        let mut store = Store::start(fs, Backend::Local);
+        store.url = other.display().to_string();
+        store.run("init", &[]).expect(1).saying("the directory is not empty");
+        assert!(other.join("keys/id_rsa").exists());
+    }
+
     [xfs] fn a_push_killed_at_random_moments_leaves_a_sound_store(fs: &Filesystem) {
         let (source, repo) = large(fs);
         let mut store = Store::made(fs, Backend::Local);

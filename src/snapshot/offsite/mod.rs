@@ -22,6 +22,7 @@ mod list;
 mod node;
 mod objects;
 mod order;
+mod place;
 mod progress;
 mod prune;
 mod push;

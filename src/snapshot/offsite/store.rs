@@ -3,6 +3,7 @@
 use super::backend::connect;
 use super::fault::{explain, missing};
 use super::library_log;
+use super::place::Place;
 use super::progress::{Bars, Counts};
 use super::secrets::Secrets;
 use super::url::{Url, local};
@@ -12,12 +13,7 @@ use rustic_core::{
     ConfigOptions, Credentials, KeyOptions, OpenStatus, Repository, RepositoryBackends, RepositoryOptions, RusticError,
     RusticResult, WriteBackend,
 };
-use rustix::fs::{FlockOperation, flock};
-use rustix::io::Errno;
-use std::fs::{self, DirBuilder, File};
 use std::io;
-use std::os::unix::fs::DirBuilderExt as _;
-use std::path::Path;
 use std::sync::Arc;
 
 /// Where a store is, and how it is opened.
@@ -121,48 +117,6 @@ impl Store {
     /// The error of an action on this store.
     pub(super) fn fault<'s>(&'s self, action: &'s str) -> impl Fn(Box<RusticError>) -> Error + 's {
         move |error| known(action, &self.url, &self.watch, &error)
-    }
-}
-
-/// The directory of a store in the making. While it exists, no other run makes one there.
-struct Place<'p> {
-    path: &'p Path,
-    /// Locked.
-    _dir: File,
-}
-
-impl Place<'_> {
-    /// Everything that a store has. `config` completes it.
-    const NAMES: [&'static str; 6] = ["config", "data", "index", "keys", "locks", "snapshots"];
-
-    /// Makes the directory, for its owner alone. An existing one must be empty.
-    fn take(path: &Path) -> Result<Place<'_>> {
-        let failed = |cause| Error::io("make a store at", path, cause);
-        if let Some(above) = path.parent() {
-            fs::create_dir_all(above).map_err(failed)?;
-        }
-        match DirBuilder::new().mode(0o700).create(path) {
-            Err(cause) if cause.kind() == io::ErrorKind::AlreadyExists => {}
-            made => made.map_err(failed)?,
-        }
-        let dir = File::open(path).map_err(failed)?;
-        match flock(&dir, FlockOperation::NonBlockingLockExclusive) {
-            Err(Errno::WOULDBLOCK) => Err(failed(io::Error::other("another run makes one there")).with_code("exists")),
-            // Some network filesystems have no locks.
-            _ if fs::read_dir(path).map_err(failed)?.next().is_none() => Ok(Place { path, _dir: dir }),
-            _ => {
-                let cause = io::Error::other("the directory is not empty");
-                Err(failed(cause).hint("choose a new directory").with_code("exists"))
-            }
-        }
-    }
-
-    /// Removes what a failed attempt made.
-    fn clear(&self) {
-        for path in Place::NAMES.map(|name| self.path.join(name)) {
-            let is_dir = path.symlink_metadata().is_ok_and(|meta| meta.is_dir());
-            let _ = if is_dir { fs::remove_dir_all(path) } else { fs::remove_file(path) };
-        }
     }
 }
 
