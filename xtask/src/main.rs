@@ -1,5 +1,5 @@
 //! The project's own chores:
-//! `cargo xtask test | torture | coverage | fuzz | xfstests | tidy | demo | package | dist | bench`.
+//! `cargo xtask test | torture | coverage | mutants | fuzz | xfstests | tidy | demo | package | dist | bench`.
 //!
 //! This file has the command line; each chore is a separate file, and `bench` a separate package (`xtask/bench`). All
 //! filesystems are mounted in namespaces that end with the run (`namespace`), from images under `target/xtask`
@@ -13,6 +13,7 @@ mod demo;
 mod dist;
 mod failures;
 mod fuzz;
+mod mutants;
 mod package;
 mod test;
 mod tidy;
@@ -40,6 +41,8 @@ enum Chore {
     Torture(torture::Options),
     /// Count the lines of the program that the tests run
     Coverage(coverage::Options),
+    /// Change the code that decides, and name the changes that no test notices
+    Mutants(mutants::Options),
     /// Give random input to everything that parses, until something panics or the time is over
     Fuzz(fuzz::Options),
     /// Run the cases of xfstests that deduplicate, with pleach in the place of duperemove, on XFS and Btrfs
@@ -72,6 +75,7 @@ fn run(chore: Chore) -> Result<ExitCode> {
         Chore::Test(options) => test::run(&options),
         Chore::Torture(options) => torture::run(&options),
         Chore::Coverage(options) => coverage::run(&options),
+        Chore::Mutants(options) => mutants::run(&options),
         Chore::Fuzz(options) => fuzz::run(&options),
         Chore::Xfstests(options) => xfstests::run(&options),
         Chore::Tidy(options) => tidy::run(&options),

@@ -1,0 +1,107 @@
+//! `cargo xtask mutants`: whether the tests notice small faults in the code that decides, by cargo-mutants.
+//!
+//! cargo-mutants changes one expression or function after another in a copy of the sources, and runs the tests. A
+//! change that no test notices is a missed one. `.cargo/mutants.toml` lists those that make no difference, with the
+//! reason.
+
+use crate::command::{self, program};
+use crate::image::Kind;
+use crate::packages::Crate;
+use crate::test::{self, Outcome, Variables};
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use std::fs;
+use std::path::Path;
+use std::process::ExitCode;
+
+/// The options of `cargo xtask mutants`.
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Only these subjects: retention, detection, planner, accounting
+    subjects: Vec<String>,
+}
+
+const TOOL: Crate = Crate { name: "cargo-mutants", version: "27.1.0", debug: true };
+
+/// A part of the program, and the tests that must notice its faults.
+struct Subject {
+    name: &'static str,
+    files: &'static [&'static str],
+    /// Parts of the names of tests.
+    tests: &'static [&'static str],
+}
+
+const SUBJECTS: &[Subject] = &[
+    Subject {
+        name: "retention",
+        files: &["src/snapshot/prune/policy.rs", "src/snapshot/prune/calendar.rs", "src/snapshot/prune/until.rs"],
+        tests: &["prune::"],
+    },
+    Subject {
+        name: "detection",
+        files: &["src/tree/changed.rs", "src/snapshot/create/decide.rs", "src/snapshot/create/timestamp.rs"],
+        tests: &["changed::", "unnoticed_changes::", "create::", "snapshot::"],
+    },
+    Subject {
+        name: "planner",
+        files: &["src/dedupe/planned.rs", "src/dedupe/predict.rs", "src/dedupe/windows.rs"],
+        tests: &["dedupe", "ranges::"],
+    },
+    Subject {
+        name: "accounting",
+        files: &["src/dedupe/account.rs", "src/usage/freed.rs", "src/usage/references.rs", "src/usage/runs.rs"],
+        tests: &["dedupe_accounting::", "usage::", "du::", "account::"],
+    },
+];
+
+/// A test run that takes longer than this many seconds hangs because of the change.
+const TIMEOUT: &str = "300";
+
+/// Runs the chore.
+pub(crate) fn run(options: &Options) -> Result<ExitCode> {
+    let known: Vec<_> = SUBJECTS.iter().map(|subject| subject.name).collect();
+    if let Some(other) = options.subjects.iter().find(|name| !known.contains(&name.as_str())) {
+        bail!("there is no subject {other}; choose from {}", known.join(", "));
+    }
+    let is_chosen =
+        |subject: &&Subject| options.subjects.is_empty() || options.subjects.iter().any(|name| name == subject.name);
+    test::enter(
+        |dir| {
+            let tool = TOOL.install()?;
+            let kinds = [Kind::Xfs, Kind::Btrfs];
+            let outcome = test::with_filesystems(dir, &kinds, |variables| {
+                let chosen = SUBJECTS.iter().filter(is_chosen);
+                let outcomes = chosen.map(|subject| mutate(&tool, dir, subject, variables));
+                outcomes.reduce(|all, next| Ok(all?.and(next?))).context("there is no subject")?
+            })?;
+            Ok(outcome.close())
+        },
+        |_, reason| bail!("filesystems cannot be mounted here: {reason}"),
+    )
+}
+
+/// Changes the files of a subject, and prints what no test noticed.
+fn mutate(tool: &Path, dir: &Path, subject: &Subject, variables: &Variables) -> Result<Outcome> {
+    let Subject { name, files, tests } = subject;
+    let result = dir.join(format!("mutants-{name}"));
+    let mut mutants = program(tool);
+    mutants.arg("mutants").args(["--timeout", TIMEOUT, "--no-shuffle", "--colors", "never", "--output"]).arg(&result);
+    mutants.args(files.iter().flat_map(|file| ["--file", *file])).args(["--package", "pleach", "--", "--lib"]);
+    mutants.args(["--test", "main", "--"]).args(*tests);
+    mutants.envs(variables.iter().cloned()).env("CARGO_TARGET_DIR", command::target_dir().join("mutants"));
+    let status = mutants.current_dir(command::root()).status().context("cannot run cargo-mutants")?;
+    let lines = |list: &str| {
+        let text = fs::read_to_string(result.join("mutants.out").join(list)).unwrap_or_default();
+        text.lines().map(String::from).collect::<Vec<_>>()
+    };
+    let (caught, missed) = ([lines("caught.txt"), lines("timeout.txt")].concat(), lines("missed.txt"));
+    // 2: some were missed. 3: some did not end in time, which a user would notice.
+    if caught.is_empty() || !matches!(status.code(), Some(0 | 2 | 3)) {
+        bail!("cargo-mutants ended with {status}: its messages are in {}", result.display());
+    }
+    for mutant in &missed {
+        println!("no test notices {mutant}");
+    }
+    println!("{name}: the tests notice {} changes, and miss {}", caught.len(), missed.len());
+    Ok(Outcome::of(caught.len(), missed.len()))
+}
