@@ -1,8 +1,8 @@
-//! The server of `tests/harness/recorder.rs`: a FUSE filesystem with the image of a disk as its only file. It records all
-//! writes to the image, in their order.
+//! The server of `tests/harness/recorder.rs`: a FUSE filesystem with the image of a disk as its only file. It records
+//! all writes to the image, in their order.
 //!
-//! A process of its own, because the kernel ends no process that waits for a filesystem which the process itself serves.
-//! It ends with the test that started it, and the waiting calls fail then.
+//! A process of its own, because the kernel cannot end a process that waits for a filesystem which the process itself
+//! serves. It ends with the test that started it, and the waiting calls fail then.
 
 mod event;
 

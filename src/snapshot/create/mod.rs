@@ -61,7 +61,7 @@ mod visitor;
 mod watch;
 
 pub use options::{Hash, Options, Subvolumes, Unchanged};
-pub(crate) use past::Past;
+pub(crate) use past::{Past, end_past};
 pub(crate) use removal::Removal;
 pub use stats::Stats;
 
@@ -131,20 +131,6 @@ pub(crate) fn create_past(past: &Past, repo: &Path, options: &Options, monitor: 
     refuse::overlap(&Sources::exact(vec![past.tree()]), repo)?;
     let stats = take(&past.sources(), repo, Some(past), options, monitor)?;
     Ok(Stats { seconds: begun.elapsed().as_secs_f64(), ..stats })
-}
-
-/// Ends a run that found all its snapshots of the past in the repository: the run that made them may have been killed
-/// behind the last one. Returns the number of problems.
-///
-/// # Errors
-/// If the repository cannot be locked, or the run is cancelled.
-pub(crate) fn end_past(repo: &Path, options: &Options, monitor: &dyn Monitor) -> Result<u64> {
-    let repository = Repository::open(repo)?;
-    let _lock = repository.lock(monitor)?;
-    let clearing = Clearing::new(monitor);
-    let _ = repository::correct_latest(&repository).inspect_err(|error| clearing.problem(error));
-    repository::clear_leftovers(&repository, &[], options.threads_for(true), &clearing)?;
-    Ok(clearing.errors())
 }
 
 fn take(

@@ -3,10 +3,12 @@
 //! The walk uses the recorded path, and the tree replaces the directory there. Directories on the way to that path are
 //! taken from a scaffold of empty ones, because the live ones may be missing or belong to another machine.
 
+use super::options::Options;
 use crate::error::{Error, Result};
 use crate::fs::openat;
+use crate::monitor::Monitor;
 use crate::snapshot::manifest::Time;
-use crate::snapshot::repository::{self, Repository};
+use crate::snapshot::repository::{self, Clearing, Repository};
 use crate::tree::walk::{Sources, StandIns};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use rustix::io::Errno;
@@ -107,4 +109,18 @@ impl Drop for Scaffold {
 fn without_slash(path: &Path) -> &[u8] {
     let path = path.as_os_str().as_bytes();
     path.strip_prefix(b"/").unwrap_or(path)
+}
+
+/// Ends a run that found all its snapshots of the past in the repository: the run that made them may have been killed
+/// behind the last one. Returns the number of problems.
+///
+/// # Errors
+/// If the repository cannot be locked, or the run is cancelled.
+pub(crate) fn end_past(repo: &Path, options: &Options, monitor: &dyn Monitor) -> Result<u64> {
+    let repository = Repository::open(repo)?;
+    let _lock = repository.lock(monitor)?;
+    let clearing = Clearing::new(monitor);
+    let _ = repository::correct_latest(&repository).inspect_err(|error| clearing.problem(error));
+    repository::clear_leftovers(&repository, &[], options.threads_for(true), &clearing)?;
+    Ok(clearing.errors())
 }
