@@ -1,5 +1,5 @@
 //! The documents: each command line in them parses, and each option and path that they name exists. The examples of
-//! the help parse too.
+//! the help and the commands of recordings parse too, and each picture is in a document.
 //!
 //! `xtask::documents` finds the command lines. The tests of `xtask` and of its benches do the same for the chores.
 
@@ -176,6 +176,59 @@ fn is_of_repository(word: &str) -> bool {
     DIRECTORIES.iter().any(|directory| word.starts_with(directory))
         && !word.contains(['*', '…', '['])
         && !word.contains("..")
+}
+
+/// The namespace of SVG.
+const SVG: &str = "http://www.w3.org/2000/svg";
+/// The directory of the pictures.
+const PICTURES: &str = "docs/pictures";
+
+/// Names and texts of the pictures.
+fn pictures() -> Vec<(String, String)> {
+    let entries = fs::read_dir(command::root().join(PICTURES)).unwrap().map(Result::unwrap);
+    let pictures =
+        entries.map(|entry| (entry.file_name().into_string().unwrap(), fs::read_to_string(entry.path()).unwrap()));
+    pictures.collect()
+}
+
+#[test]
+fn each_picture_is_in_a_document() {
+    let documents = read();
+    for (name, _) in pictures() {
+        let link = format!("pictures/{name}");
+        let is_linked = |document: &Document| document.markdown.links.iter().any(|(_, to)| to.ends_with(&link));
+        assert!(documents.iter().any(is_linked), "{PICTURES}/{name} is in no document");
+    }
+}
+
+#[test]
+fn each_picture_has_a_title_and_loads_nothing() {
+    for (name, text) in pictures() {
+        let picture = roxmltree::Document::parse(&text).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let root = picture.root_element();
+        let title = root.children().find(|child| child.has_tag_name((SVG, "title"))).and_then(|title| title.text());
+        assert!(title.is_some_and(|title| !title.is_empty()) && root.attribute("role") == Some("img"), "{name}");
+        assert!(text.len() <= 200_000, "{name}: {} bytes", text.len());
+        let has_script = picture.descendants().any(|node| node.has_tag_name((SVG, "script")));
+        assert!(!has_script && !text.replace(SVG, "").contains("http"), "{name}");
+    }
+}
+
+#[test]
+fn each_recorded_command_line_parses() {
+    let (mut lines, mut wrong) = (0, Vec::new());
+    for (name, text) in pictures() {
+        let picture = roxmltree::Document::parse(&text).unwrap();
+        let commands = picture.descendants().filter(|node| node.attribute("class") == Some("command"));
+        for command in commands.filter_map(|node| node.text()) {
+            for (_, words) in documents::in_shell(command, &["pleach"]) {
+                lines += 1;
+                wrong.extend(mistake(&words, false).map(|mistake| format!("{name}: {command}: {mistake}")));
+            }
+        }
+    }
+    assert!(lines >= 7, "{lines} lines");
+    assert_eq!(wrong, [""; 0]);
 }
 
 #[test]

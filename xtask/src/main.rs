@@ -1,5 +1,5 @@
-//! The project's own chores:
-//! `cargo xtask test | torture | coverage | mutants | fuzz | xfstests | tidy | demo | package | dist | bench`.
+//! The project's own chores: `cargo xtask test | torture | coverage | mutants | fuzz | xfstests | tidy | demo |
+//! pictures | package | dist | bench`.
 //!
 //! This file has the command line; each chore is a separate file, and `bench` a separate package (`xtask/bench`). All
 //! filesystems are mounted in namespaces that end with the run (`namespace`), from images under `target/xtask`
@@ -15,6 +15,7 @@ mod failures;
 mod fuzz;
 mod mutants;
 mod package;
+mod pictures;
 mod test;
 mod tidy;
 mod torture;
@@ -23,7 +24,7 @@ mod xfstests;
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
-use xtask::{command, image, markdown, namespace, packages, rundir, space, toolchain, vendor, wheels};
+use xtask::{command, image, markdown, namespace, noise, packages, rundir, space, toolchain, vendor, wheels};
 
 /// The chores of pleach's developers.
 #[derive(Parser)]
@@ -51,6 +52,8 @@ enum Chore {
     Tidy(tidy::Options),
     /// Show the main job on a fresh XFS: two snapshots with a day's work between them, and what they share
     Demo,
+    /// Draw the pictures of the documents again, from runs of the program (as root)
+    Pictures,
     /// Make the package for crates.io, and install the program from it
     Package,
     /// Make the packages of a release, and try them in a fresh system
@@ -80,6 +83,7 @@ fn run(chore: Chore) -> Result<ExitCode> {
         Chore::Xfstests(options) => xfstests::run(&options),
         Chore::Tidy(options) => tidy::run(&options),
         Chore::Demo => demo::run_demo(),
+        Chore::Pictures => pictures::run_pictures(),
         Chore::Package => package::run_package(),
         Chore::Dist(options) => dist::run_dist(&options),
         Chore::Bench(options) => bench::bench(&options),
