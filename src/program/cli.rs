@@ -62,7 +62,7 @@ pub(crate) use verify::Verify;
 
 use crate::program::output::terminal::Usage;
 use clap::error::ErrorKind;
-use clap::{ArgAction, Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
+use clap::{ArgAction, ArgMatches, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
 pub(crate) use dedupe::{Dedupe, Ranges};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -81,6 +81,9 @@ pub(crate) struct Cli {
     version: Option<bool>,
     #[command(subcommand)]
     pub(crate) command: Command,
+    /// Whether the command has the option `--dry-run`, and it is given.
+    #[arg(skip)]
+    pub(crate) is_dry_run: bool,
 }
 
 /// Words are missing, or contradict each other.
@@ -272,9 +275,24 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Cli, Usa
     })
 }
 
+/// Parses each argument by itself.
+fn parsed(args: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
+    let mut command = Cli::command();
+    let mut matches = command.try_get_matches_from_mut(args)?;
+    let is_dry_run = is_dry_run(&matches);
+    let cli = Cli::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))?;
+    Ok(Cli { is_dry_run, ..cli })
+}
+
+/// Whether `--dry-run` is given to the command, or to the verb below it.
+fn is_dry_run(matches: &ArgMatches) -> bool {
+    let is_given = matches.try_get_one::<bool>("dry_run").ok().flatten().copied().unwrap_or(false);
+    is_given || matches.subcommand().is_some_and(|(_, below)| is_dry_run(below))
+}
+
 fn settle(args: &[OsString]) -> Result<Cli, clap::Error> {
-    let parsed = Cli::try_parse_from(tag::with_removals_last(args));
-    let mut cli = parsed.map_err(|error| usage_error::of_unknown(error, Cli::command()))?;
+    let mut cli =
+        parsed(tag::with_removals_last(args)).map_err(|error| usage_error::of_unknown(error, Cli::command()))?;
     // clap's own check does not see that one stands before and the other after the command's name.
     if cli.globals.quiet && cli.globals.verbose {
         let message = "the argument '--quiet' cannot be used with '--verbose'";
@@ -385,6 +403,24 @@ mod tests {
     #[test]
     fn the_command_line_is_well_formed() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn each_command_that_has_a_dry_run_is_recognized_in_one() {
+        fn check(command: &clap::Command, words: &[&str]) {
+            if command.get_arguments().any(|arg| arg.get_long() == Some("dry-run")) {
+                let line = |more: &[&'static str]| {
+                    // The rest of the line does not matter here.
+                    let matches = Cli::command().ignore_errors(true).try_get_matches_from([words, more].concat());
+                    matches.map(|matches| is_dry_run(&matches)).unwrap()
+                };
+                assert!(line(&["--dry-run"]) && !line(&[]), "{words:?}");
+            }
+            for below in command.get_subcommands() {
+                check(below, &[words, &[below.get_name()]].concat());
+            }
+        }
+        check(&Cli::command(), &["pleach"]);
     }
 
     #[test]

@@ -67,10 +67,12 @@ on_filesystems! {
         let large = fs.dir("large");
         tree::crowded(&large, 3000);
         let (to, new) = (fs.join("to"), fs.join("new"));
+        let profile = fs.join("profile.toml");
+        write(&profile, format!("repository = {repo:?}\n[snapshot]\nsources = [{source:?}]\n").as_bytes());
         let before = tools::inventory(fs.path());
-        let [repo, source, backup, large, to, new] =
-            [&repo, &source, &backup, &large, &to, &new].map(|path| path.to_str().unwrap());
-        let plans: [&[&str]; 10] = [
+        let [repo, source, backup, large, to, new, profile] =
+            [&repo, &source, &backup, &large, &to, &new, &profile].map(|path| path.to_str().unwrap());
+        let plans: [&[&str]; 11] = [
             &["snapshot", source, repo],
             &["snapshot", large, new],
             &["adopt", "--layout=rsync", "--source=/home/ann", "--time=2025-01-30", backup, repo],
@@ -81,6 +83,7 @@ on_filesystems! {
             &["replicate", repo, to],
             &["restore", repo, "one", "--target", to],
             &["restore", repo, "one", "--target", source],
+            &["run", profile],
         ];
         for words in plans {
             let words = [words, &["--dry-run", "--json"]].concat();

@@ -34,5 +34,5 @@ pub(crate) fn run(args: &cli::Adopt, globals: &Globals, output: &Output) -> Resu
     let (stats, error) = counted(result, |stats| &mut stats.errors, state, output)?;
     show::show(output, &stats, args.dry_run, error.as_ref());
     let status = status_of(error.as_ref(), stats.errors);
-    Ok(Ended::of(status, args.dry_run))
+    Ok(Ended::Worked(status))
 }

@@ -43,7 +43,7 @@ pub(crate) fn run(args: &cli::Copy, globals: &Globals, output: &Output) -> Resul
             let status = ExitStatus::of(&error);
             let how_to_continue = || how_to_continue(sources, destination, &options, was_there);
             copy::show_stopped(output, error, &stats, &options, how_to_continue);
-            return Ok(Ended::of(status, args.dry_run));
+            return Ok(Ended::Worked(status));
         }
         // Nobody reads the plan any more, or the copy had not begun.
         Err(stopped) => return Err(stopped.error),
@@ -54,7 +54,7 @@ pub(crate) fn run(args: &cli::Copy, globals: &Globals, output: &Output) -> Resul
         () if copy::has_failed(&stats) => ExitStatus::Failed,
         () => status(stats.errors),
     };
-    Ok(Ended::of(status, args.dry_run))
+    Ok(Ended::Worked(status))
 }
 
 /// The command that continues a copy which ended early. If the destination was a new name for a directory, it exists

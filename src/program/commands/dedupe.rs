@@ -39,7 +39,7 @@ pub(crate) fn run(args: &cli::Dedupe, globals: &Globals, output: &Output) -> Res
         threads: globals.threads,
     };
     let (_, status) = share(&args.paths, &options, output)?;
-    Ok(Ended::of(status, args.dry_run))
+    Ok(Ended::Worked(status))
 }
 
 /// Shares equal data and prints the summary.

@@ -39,7 +39,7 @@ use crate::error::{Advice, Error, ErrorKind, Result};
 use crate::program::cli::{self, Cli, Command, Globals};
 use crate::program::exit_status::ExitStatus;
 use crate::program::output::{Output, Settings, When};
-use outcome::{Ended, UNCHANGED, state};
+use outcome::{Ended, UNCHANGED};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -78,8 +78,9 @@ pub(crate) fn run(cli: Cli, cancel: Arc<AtomicBool>) -> ExitStatus {
         Command::Completions(args) => completions::run(args, &output),
         Command::Man(args) => man::run(args, &output),
     };
-    let advised = |error| repository_first(after_interruption(error, &cli.command), &cli.command);
-    conclude(result.map_err(advised), &output)
+    let advised = |error| repository_first(after_interruption(error, &cli), &cli.command);
+    let planned = |ended: Ended| if cli.is_dry_run { ended.planned() } else { ended };
+    conclude(result.map(planned).map_err(advised), &output)
 }
 
 /// Corrects the advice if the first word is a snapshot and the second the repository.
@@ -91,25 +92,24 @@ fn repository_first(error: Error, command: &Command) -> Error {
 }
 
 /// Adds the state of the disk to an interruption, if the command left nothing half done.
-fn after_interruption(error: Error, command: &Command) -> Error {
-    let state = match command {
+fn after_interruption(error: Error, cli: &Cli) -> Error {
+    let state = match &cli.command {
         _ if error.kind() != ErrorKind::Interrupted => return error,
+        _ if cli.is_dry_run => UNCHANGED,
         Command::Diff(_) | Command::Log(_) | Command::Cat(_) | Command::Find(_) | Command::Report(_) => UNCHANGED,
         Command::List(_) | Command::Fiemap(_) | Command::Probe(_) | Command::Du(_) => UNCHANGED,
         // An engine that had begun adds its own hint about what it had done.
         Command::Copy(_) | Command::Restore(_) | Command::Verify(_) => UNCHANGED,
-        Command::Prune(args) => state(prune::INTERRUPTED, args.dry_run),
-        Command::Remove(args) => state(prune::INTERRUPTED, args.dry_run),
-        Command::Replicate(args) => state(replicate::INTERRUPTED, args.dry_run),
-        Command::Receive(_) => replicate::INTERRUPTED,
+        Command::Prune(_) | Command::Remove(_) => prune::INTERRUPTED,
+        Command::Replicate(_) | Command::Receive(_) => replicate::INTERRUPTED,
         #[cfg(feature = "offsite")]
         Command::Offsite(args) => match offsite::interrupted(args) {
             Some(state) => state,
             None => return error,
         },
-        Command::Adopt(args) => state(adopt::INTERRUPTED, args.dry_run),
-        Command::Snapshot(args) => state(snapshot::INTERRUPTED, args.dry_run),
-        Command::Dedupe(args) => state(dedupe::INTERRUPTED, args.dry_run),
+        Command::Adopt(_) => adopt::INTERRUPTED,
+        Command::Snapshot(_) => snapshot::INTERRUPTED,
+        Command::Dedupe(_) => dedupe::INTERRUPTED,
         _ => return error,
     };
     error.or_hint(state)

@@ -48,10 +48,10 @@ fn limit_threads(threads: usize) {
 pub(super) fn interrupted(args: &cli::Offsite) -> Option<&'static str> {
     match &args.verb {
         Verb::Init(_) => None,
-        Verb::Push(args) => Some(state(PUSH_INTERRUPTED, args.dry_run)),
+        Verb::Push(_) => Some(PUSH_INTERRUPTED),
         Verb::List(_) | Verb::Check(_) => Some(UNCHANGED),
-        Verb::Restore(args) => Some(state(RESTORE_INTERRUPTED, args.dry_run)),
-        Verb::Prune(args) => Some(state(PRUNE_INTERRUPTED, args.dry_run)),
+        Verb::Restore(_) => Some(RESTORE_INTERRUPTED),
+        Verb::Prune(_) => Some(PRUNE_INTERRUPTED),
     }
 }
 
@@ -82,7 +82,7 @@ fn push(args: &cli::OffsitePush, output: &Output) -> Result<Ended> {
         None if stats.is_incomplete => ExitStatus::Failed,
         _ => status_of(error.as_ref(), stats.errors),
     };
-    Ok(Ended::of(status, args.dry_run))
+    Ok(Ended::Worked(status))
 }
 
 fn list(args: &cli::OffsiteList, output: &Output) -> Result<Ended> {
@@ -105,7 +105,7 @@ fn restore(args: &cli::OffsiteRestore, output: &Output) -> Result<Ended> {
     let stats = progress::watch(output, |monitor| offsite::restore(&access, &options, monitor))?;
     show::restored(output, &stats, &args.target, args.dry_run);
     let status = if stats.is_damaged { ExitStatus::Damage } else { status(stats.errors) };
-    Ok(Ended::of(status, args.dry_run))
+    Ok(Ended::Worked(status))
 }
 
 fn check(args: &cli::OffsiteCheck, output: &Output) -> Result<Ended> {
@@ -135,5 +135,5 @@ fn prune(args: &cli::OffsitePrune, output: &Output) -> Result<Ended> {
     let (stats, error) = counted(result, |stats| &mut stats.errors, state, output)?;
     show::pruned(output, &stats, &access.url, args.dry_run, error.as_ref());
     let status = status_of(error.as_ref(), stats.errors);
-    Ok(Ended::of(status, args.dry_run))
+    Ok(Ended::Worked(status))
 }

@@ -51,7 +51,8 @@ pub(super) fn status_of(error: Option<&Error>, errors: u64) -> ExitStatus {
     error.map_or_else(|| status(errors), ExitStatus::of)
 }
 
-/// The end of a command. It decides what it means if the output could not be written.
+/// The end of a command. It decides what it means if the output could not be written. For each dry run, `commands::run`
+/// applies [`Ended::planned`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ended {
     /// The command changed or checked something, and that is done. Only the report may be missing.
@@ -61,9 +62,10 @@ pub(crate) enum Ended {
 }
 
 impl Ended {
-    /// The end of work. The plan of a dry run is its only result.
-    pub(super) fn of(status: ExitStatus, is_dry_run: bool) -> Ended {
-        if is_dry_run { Ended::Listed(status) } else { Ended::Worked(status) }
+    /// The end of a dry run: its plan is its only result.
+    pub(super) fn planned(self) -> Ended {
+        let (Ended::Worked(status) | Ended::Listed(status)) = self;
+        Ended::Listed(status)
     }
 
     /// The status to exit with. What the work found is worse than a missing report.

@@ -19,7 +19,7 @@ pub(crate) fn run(args: &cli::Prune, globals: &Globals, output: &Output) -> Resu
     let (dry_run, no_wait, threads) = (*dry_run, *no_wait, globals.threads);
     let options = Options { keep: keep.keep(), dry_run, no_wait, threads, ..Options::default() };
     let (_, status) = rotate(&args.repo, options, output)?;
-    Ok(Ended::of(status, dry_run))
+    Ok(Ended::Worked(status))
 }
 
 /// Removes the snapshots that no rule keeps, and prints the result.
@@ -48,5 +48,5 @@ pub(crate) fn run_remove(args: &cli::Remove, globals: &Globals, output: &Output)
     let options = remove::Options { dry_run: args.dry_run, no_wait: args.no_wait, threads: globals.threads };
     let result = progress::watch(output, |monitor| remove(repo, &ids, &options, monitor));
     let (_, status) = shown("remove", result, args.dry_run, output)?;
-    Ok(Ended::of(status, args.dry_run))
+    Ok(Ended::Worked(status))
 }

@@ -31,7 +31,7 @@ pub(crate) fn run(args: &cli::Replicate, globals: &Globals, output: &Output) -> 
     let nowhere = Destination::Path(PathBuf::new());
     let destination = args.destination.as_ref().unwrap_or(&nowhere);
     let done = transfer(&args.repo, destination, &options, output)?;
-    Ok(Ended::of(done.status, args.dry_run))
+    Ok(Ended::Worked(done.status))
 }
 
 /// A replication that did something.

@@ -34,12 +34,12 @@ pub(crate) fn run(args: &cli::Restore, globals: &Globals, output: &Output) -> Re
             stats.errors += 1;
             let status = ExitStatus::of(&error);
             restore::show_stopped(output, error, &stats, &options);
-            return Ok(Ended::of(status, args.dry_run));
+            return Ok(Ended::Worked(status));
         }
         // Nobody reads the plan any more, or the restore had not begun.
         Err(stopped) => return Err(stopped.error),
     };
     restore::show(output, &stats, &options);
     let status = if stats.damaged > 0 { ExitStatus::Damage } else { status(stats.errors) };
-    Ok(Ended::of(status, args.dry_run))
+    Ok(Ended::Worked(status))
 }

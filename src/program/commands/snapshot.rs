@@ -40,7 +40,7 @@ pub(crate) fn run(args: &cli::Snapshot, globals: &Globals, output: &Output) -> R
         Some(Advice::EmptyDirectory) => error.advise(Advice::NameRepositoryLast),
         _ => error,
     })?;
-    Ok(Ended::of(status, args.dry_run))
+    Ok(Ended::Worked(status))
 }
 
 /// Takes the snapshot and prints its summary. `required`: the percentage of the data that must be shared.
