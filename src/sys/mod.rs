@@ -1,5 +1,6 @@
 //! System calls that no safe crate offers: reflinks, extent maps, reverse maps, the ioctls of Btrfs and XFS, mappings
-//! that only the kernel reads, and the end of a process without memory. This is the only unsafe code of pleach.
+//! that only the kernel reads; a look at the process before Rust's runtime starts, and its end without memory. This is
+//! the only unsafe code of pleach.
 //!
 //! Each wrapper borrows its descriptors, returns a result, and knows nothing about snapshots or commands.
 #![allow(unsafe_code, reason = "ioctls with structures that rustix does not have")]
@@ -18,6 +19,8 @@ pub(crate) mod ioprio;
 pub(crate) mod mmap;
 pub mod reflink;
 pub(crate) mod seccomp;
+#[cfg(feature = "cli")]
+pub(crate) mod standard_streams;
 pub(crate) mod sync_file_range;
 pub(crate) mod terminal;
 pub(crate) mod uring;

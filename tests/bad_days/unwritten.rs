@@ -1,9 +1,10 @@
-//! Stdout is full. Work that was done stays done, and only its report is missing. A listing or a plan has failed.
+//! Stdout is full or closed. Work that was done stays done, and only its report is missing. A listing or a plan has
+//! failed.
 
 use crate::harness::*;
 use crate::on_filesystems;
 use std::fs::{self, File};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 /// Runs pleach with a full stdout.
 fn unwritten(words: &[&str], input: Stdio) -> Run {
@@ -11,7 +12,40 @@ fn unwritten(words: &[&str], input: Stdio) -> Run {
     finish(command(words).stdin(input).stdout(full)).saying("cannot write the output: No space left")
 }
 
+/// Runs pleach without one of the standard streams: `>&-`, `<&-`.
+fn closed(stream: &str, words: &[&str]) -> Run {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &format!("exec \"$0\" \"$@\" {stream}")]).arg(env!("CARGO_BIN_EXE_pleach")).args(words);
+    finish(shell.env_remove("PLEACH_REPO").stdin(Stdio::null()))
+}
+
 on_filesystems! {
+    [xfs] fn a_closed_stdout_is_one_that_cannot_be_written(fs: &Filesystem) {
+        const MESSAGE: &str = "cannot write the output: Bad file descriptor";
+        let (source, repo) = (fs.dir("source"), fs.join("repo"));
+        tree::plain(&source);
+        pleach(snapshot_named("one", &source, &repo)).expect(0);
+        let (repo, source) = (repo.to_str().unwrap(), source.to_str().unwrap());
+        let listings: [&[&str]; 5] =
+            [&["list", repo], &["send", repo, "one"], &["fiemap", source], &["--version"], &["list", "-h"]];
+        for words in listings {
+            closed(">&-", words).expect(1).saying(MESSAGE);
+        }
+        closed(">&-", &["snapshot", "--dry-run", "--json", source, repo]).expect(1).saying(MESSAGE);
+        closed(">&-", &["snapshot", "--name=two", source, repo]).expect(3).saying(MESSAGE);
+        assert_eq!(listed(repo.as_ref()), ["one", "two"]);
+        // Nothing to write.
+        assert_eq!(closed(">&-", &["snapshot", "-q", "--name=three", source, repo]).expect(0).stderr, "");
+    }
+
+    [xfs] fn patterns_from_a_closed_stdin_are_not_no_patterns(fs: &Filesystem) {
+        let (source, repo) = (fs.dir("source"), fs.join("repo"));
+        tree::plain(&source);
+        let words = ["snapshot", "--exclude-from=-", source.to_str().unwrap(), repo.to_str().unwrap()];
+        closed("<&-", &words).expect(1).saying("cannot read the patterns in -: Bad file descriptor");
+        assert!(!repo.exists());
+    }
+
     [xfs] fn work_is_not_undone_by_a_report_that_cannot_be_written(fs: &Filesystem) {
         let (source, repo, to) = (fs.dir("source"), fs.join("repo"), fs.join("to"));
         tree::plain(&source);

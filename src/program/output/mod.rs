@@ -50,6 +50,7 @@ use crate::util::mutex::lock;
 use crate::util::tail::Tail;
 use json::MessageLine;
 use problems::Problems;
+use rustix::io::Errno;
 use serde::Serialize;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
@@ -89,6 +90,19 @@ struct Stdout {
     failure: Option<io::Error>,
 }
 
+/// A stream that accepts no output.
+struct Unusable(Errno);
+
+impl Write for Unusable {
+    fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+        Err(self.0.into())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 impl Output {
     /// The streams of this process; `cancel` is set when the user asks to stop.
     pub(crate) fn new(settings: Settings, cancel: Arc<AtomicBool>) -> Self {
@@ -96,7 +110,7 @@ impl Output {
         let environment = Environment::of_process();
         let writer: Box<dyn Write + Send> = match terminal::stdout() {
             Ok(file) => Box::new(BufWriter::with_capacity(64 << 10, file)),
-            Err(_) => Box::new(io::stdout()),
+            Err(errno) => Box::new(Unusable(errno)),
         };
         Output {
             settings,

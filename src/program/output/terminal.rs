@@ -5,12 +5,13 @@ use super::settings::When;
 use super::wrap::wrap;
 use crate::error::Error;
 use crate::program::exit_status::ExitStatus;
+use crate::sys::standard_streams::stdout_was_closed;
 use crate::util::text;
+use rustix::io::Errno;
 use std::borrow::Cow;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{IsTerminal as _, Write as _};
-use std::os::fd::AsFd as _;
 
 /// The style of a piece of text if colours are on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -173,7 +174,7 @@ pub(crate) fn show_usage(usage: &Usage) -> ExitStatus {
 
 /// Writes text that the user asked for. A reader that goes away has seen enough.
 fn answer(text: &str) -> ExitStatus {
-    match stdout().and_then(|mut stdout| stdout.write_all(text.as_bytes())) {
+    match stdout().map_err(Into::into).and_then(|mut stdout| stdout.write_all(text.as_bytes())) {
         Err(cause) if cause.kind() != std::io::ErrorKind::BrokenPipe => {
             let error = Error::failed("write the output").because(cause);
             let _ = writeln!(std::io::stderr(), "pleach: {}", harmless(&error.to_string()));
@@ -200,8 +201,15 @@ pub(crate) struct Usage {
 
 /// Stdout as a file of our own. The standard library's stdout flushes after every line, and ignores that a descriptor
 /// cannot be written.
-pub(crate) fn stdout() -> std::io::Result<File> {
-    std::io::stdout().as_fd().try_clone_to_owned().map(File::from)
+///
+/// # Errors
+/// `BADF` if stdout was closed when the process started; errors of fcntl(2).
+pub(crate) fn stdout() -> rustix::io::Result<File> {
+    if stdout_was_closed() {
+        return Err(Errno::BADF);
+    }
+    // Not the number of another standard stream.
+    rustix::io::fcntl_dupfd_cloexec(std::io::stdout(), 3).map(File::from)
 }
 
 /// Whether stdout and stderr are terminals.
