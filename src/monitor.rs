@@ -3,6 +3,7 @@
 //! The terminal version is in `output`. [`Silent`] is for callers that want only the stats, and [`Recording`] is for
 //! tests.
 
+pub(crate) mod attempts;
 mod damage;
 mod event;
 mod note;

@@ -1,6 +1,7 @@
 //! `pleach du`: the space that paths use and share, against `btrfs filesystem du`; the space that deleting them frees,
 //! against `df`.
 
+mod deleted;
 mod maps;
 mod own;
 mod reverse_map;

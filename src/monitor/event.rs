@@ -140,7 +140,7 @@ pub enum Event<'a> {
     },
     /// `verify`: this snapshot was deleted meanwhile, so the rest of it was not verified.
     SnapshotDeleted(&'a str),
-    /// `list --exclusive`, `report`: this snapshot was deleted meanwhile, so it was not measured.
+    /// `list`, `du`, `report`, dry runs of `prune` and `remove`: it was deleted meanwhile, so it was not measured.
     SnapshotNotMeasured(&'a str),
     /// `verify` of a part: how far it came could not be recorded, so the next run reads the same part.
     PositionNotRecorded(&'a Error),

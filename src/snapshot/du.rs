@@ -1,9 +1,10 @@
 //! Measures what each snapshot alone holds, and what a set of snapshots would free. Nothing here writes.
 
-use super::kept::{self, Work};
+use super::kept::{self, Figures, Work};
+use super::measured::measured;
 use super::prune::forecast::forecast;
-use super::repository::{self, Repository};
-use crate::error::{Error, Result};
+use super::repository::Repository;
+use crate::error::Result;
 use crate::monitor::Monitor;
 use crate::usage;
 pub use crate::usage::{Bound, Freed};
@@ -83,6 +84,8 @@ pub struct Stats {
 /// read once for the set, and once more for each snapshot if there are several. It may be mounted read-only, and no
 /// lock is taken.
 ///
+/// A snapshot that is deleted meanwhile is reported as an event, and is no failure. The others are measured again.
+///
 /// Memory: that of [`measure`](crate::usage::measure) for the set alone, whatever the number of snapshots.
 ///
 /// # Errors
@@ -106,62 +109,70 @@ pub fn du(repo: &Path, ids: &[&str], options: &Options, monitor: &dyn Monitor) -
         }
     }
     let mut work = Work::default();
+    let (names, measurement) = measured(&repository, names, monitor, |names, monitor| {
+        measure(&repository, names, ids.is_empty(), options, monitor, &mut work)
+    })?;
+    let Measurement { set, rows, errors, from_maps } = measurement;
+    stats.rows.extend(names.into_iter().zip(rows).map(|(name, freed)| Row { name, freed }));
+    stats.errors += errors;
+    (stats.set, stats.from_maps) = (set, from_maps);
+    (stats.new_maps, stats.mapped_files) = (work.made, work.mapped);
+    stats.seconds = begun.elapsed().as_secs_f64();
+    Ok(stats)
+}
+
+/// The figures of some snapshots, in their order.
+#[derive(Debug, Default)]
+struct Measurement {
+    set: Freed,
+    rows: Vec<Freed>,
+    errors: u64,
+    from_maps: bool,
+}
+
+/// Measures these snapshots, with maps if possible. `all`: these are all snapshots, and maps of them are kept.
+fn measure(
+    repository: &Repository,
+    names: &[String],
+    all: bool,
+    options: &Options,
+    monitor: &dyn Monitor,
+    work: &mut Work,
+) -> Result<Measurement> {
     let usage = usage::Options { sync: options.sync, threads: options.threads };
     // The sync of the filesystem, if any, is the first thing that each of these does.
-    if ids.is_empty() {
-        kept::prepare(&repository, &names, options.measure_again, &usage, monitor, &mut work)?;
+    if all {
+        kept::prepare(repository, names, options.measure_again, &usage, monitor, work)?;
     }
     let figures = match options.measure_again || names.is_empty() {
         true => None,
-        false => kept::figures(&repository, &names, (true, ids.is_empty()), &usage, monitor, &mut work)?,
+        false => kept::figures(repository, names, (true, all), &usage, monitor, work)?,
     };
-    stats.from_maps = figures.is_some();
     match figures {
-        Some(figures) => {
-            stats.set = figures.set;
-            let rows = names.into_iter().zip(figures.rows);
-            stats.rows.extend(rows.map(|(name, freed)| Row { name, freed }));
-        }
-        None => anew(&repository, names, &usage, monitor, &mut stats)?,
+        Some(Figures { rows, set }) => Ok(Measurement { set, rows, errors: 0, from_maps: true }),
+        None => anew(repository, names, &usage, monitor),
     }
-    (stats.new_maps, stats.mapped_files) = (work.made, work.mapped);
-    // A figure of a snapshot that was removed meanwhile means nothing.
-    stats.rows.retain(|row| {
-        let is_there = !repository::parts(&repository, &row.name).is_empty();
-        if !is_there {
-            let error = Error::failed("measure the snapshot").at(repo.join(&row.name));
-            monitor.problem(&error.hint("it was removed meanwhile"));
-            stats.errors += 1;
-        }
-        is_there
-    });
-    stats.seconds = begun.elapsed().as_secs_f64();
-    Ok(stats)
 }
 
 /// Measures without maps.
 fn anew(
     repository: &Repository,
-    names: Vec<String>,
+    names: &[String],
     options: &usage::Options,
     monitor: &dyn Monitor,
-    stats: &mut Stats,
-) -> Result<()> {
-    let mut failures = 0;
-    if !names.is_empty() {
-        (stats.set, failures) = forecast(repository, &names, options, monitor)?;
-    }
-    stats.errors += failures;
+) -> Result<Measurement> {
+    let (set, mut errors) = forecast(repository, names, options, monitor)?;
     // The set's pass has synced the filesystem.
     let unsynced = usage::Options { sync: false, ..*options };
-    let is_only = names.len() == 1;
+    let mut rows = Vec::new();
     for name in names {
-        let mut freed = stats.set;
-        if !is_only {
-            (freed, failures) = forecast(repository, std::slice::from_ref(&name), &unsynced, monitor)?;
-            stats.errors += failures;
+        if names.len() == 1 {
+            rows.push(set);
+            continue;
         }
-        stats.rows.push(Row { name, freed });
+        let (freed, failures) = forecast(repository, std::slice::from_ref(name), &unsynced, monitor)?;
+        errors += failures;
+        rows.push(freed);
     }
-    Ok(())
+    Ok(Measurement { set, rows, errors, from_maps: false })
 }

@@ -14,6 +14,7 @@ mod live_record;
 pub mod log;
 mod lookup;
 pub(crate) mod manifest;
+mod measured;
 mod noting;
 #[cfg(feature = "offsite")]
 pub mod offsite;

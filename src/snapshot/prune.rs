@@ -114,7 +114,8 @@ fn judged(
     repository.report_strays(removal.monitor())?;
     let now = Time::now();
     let damaged = damaged(repository, &listing.snapshots, now, removal);
-    let snapshots = listing.snapshots.iter().filter(|info| !damaged.contains(info.name.as_str()));
+    let is_sound = |name: &str| !damaged.contains(name) && !removal.deleted.contains(name);
+    let snapshots: Vec<_> = listing.snapshots.iter().filter(|info| is_sound(&info.name)).collect();
     let kept = |name: &str| Row { name: name.into(), created: None, kept: true, reasons: vec![Reason::Damaged] };
     let unlisted = listing.unlisted.iter().map(String::as_str);
     let mut rows: Vec<Row> = unlisted.chain(damaged.iter().copied()).map(kept).collect();
@@ -162,6 +163,7 @@ fn damaged<'a>(
         }
         match repository.manifest(&info.name).and_then(|manifest| manifest.check()) {
             Ok(()) => found.extend(wanted),
+            Err(error) if error.is_not_found() => removal.was_deleted(&info.name),
             Err(error) => {
                 removal.problem(&error);
                 damaged.insert(info.name.as_str());

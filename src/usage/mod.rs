@@ -41,6 +41,7 @@ pub use part::Totals;
 pub(crate) use unshared::Unshared;
 
 use crate::error::{Error, Result};
+use crate::monitor::attempts::Attempts;
 use crate::monitor::{Amount, Monitor};
 use crate::sys::btrfs::logical;
 use crate::tree::walk::{self, Sources};
@@ -56,6 +57,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 use xfs::deleted::Deleted;
+
+/// How often a set is measured again, because subvolumes were deleted meanwhile.
+const ATTEMPTS: u32 = 8;
 
 /// How the paths are measured.
 #[derive(Clone, Copy, Debug)]
@@ -143,16 +147,18 @@ enum Set<'a> {
 
 fn measure_set(paths: &[PathBuf], how: Set<'_>, options: &Options, monitor: &dyn Monitor) -> Result<Stats> {
     let begun = Instant::now();
-    for by_numbers in [true, false] {
-        if let Some(stats) = attempt(paths, how, options, by_numbers, monitor)? {
+    let mut attempts = Attempts::new(monitor);
+    for number in 0..ATTEMPTS {
+        if let Some(stats) = attempt(paths, how, options, number == 0, &attempts)? {
             return Ok(Stats { seconds: begun.elapsed().as_secs_f64(), ..stats });
         }
+        attempts = attempts.again();
     }
     Err(Error::failed("examine the files"))
 }
 
-/// Measures a set. `None` if inodes cannot be listed by their numbers, for example because one is damaged: then each
-/// file must be examined by its name.
+/// Measures a set. `None` if it must be measured again. Either inodes cannot be listed by their numbers, for example
+/// because one is damaged: then each file must be examined by its name. Or a subvolume was deleted meanwhile.
 fn attempt(
     paths: &[PathBuf],
     how: Set<'_>,
@@ -205,7 +211,10 @@ fn attempt(
         let Some(device) = devices.first() else { continue };
         let whole = &mut whole;
         let judged = pool.install(|| match volume.method {
-            Method::Trees => Ok(Some((by_trees(volume, &devices, &mut tally, whole.take(), monitor)?, 0))),
+            Method::Trees => {
+                let freed = by_trees(volume, &devices, &mut tally, whole.take(), monitor)?;
+                Ok(freed.map(|freed| (freed, 0)))
+            }
             Method::Numbers => {
                 let inodes = tally.set.take_inodes(device.number);
                 numbers::judge(device, &mut tally, &inodes, (&resolved, link), monitor)
@@ -255,19 +264,21 @@ fn subvolumes(paths: &[PathBuf]) -> HashSet<u64> {
 }
 
 /// A Btrfs with readable trees. `whole` are subvolumes that are deleted as a whole, if the freed space of the trees
-/// matters.
+/// matters. `None` if a subvolume was deleted meanwhile.
 fn by_trees(
     volume: &Volume,
     devices: &[Arc<Device>],
     tally: &mut Tally,
     whole: Option<HashSet<u64>>,
     monitor: &dyn Monitor,
-) -> Result<Freed> {
+) -> Result<Option<Freed>> {
     let count = |device: &Arc<Device>| tally.set.inodes.get(device.number).map_or(0, Inodes::count);
     let expected = devices.iter().map(count).sum();
     monitor.phase("reading trees", Some(Amount { files: expected, bytes: 0 }));
     for device in devices {
-        trees::sweep(device, &mut tally.paths, &mut tally.set, monitor)?;
+        if !trees::sweep(device, &mut tally.paths, &mut tally.set, monitor)? {
+            return Ok(None);
+        }
     }
     monitor.phase("asking who shares", None);
     let mut holders = Holders::new();
@@ -284,5 +295,5 @@ fn by_trees(
     // The trees that describe extents may shrink by more or by less.
     let bound = Bound::of(undecided > 0 || is_forecast, doomed.is_some());
     let bytes = bytes + metadata_bytes;
-    Ok(Freed { bytes, inode_bytes: 0, metadata_bytes, undecided_bytes: undecided, bound })
+    Ok(Some(Freed { bytes, inode_bytes: 0, metadata_bytes, undecided_bytes: undecided, bound }))
 }

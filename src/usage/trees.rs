@@ -26,8 +26,10 @@ const OWN: usize = 256;
 
 /// Counts the inodes of a device and their extents, for each path of `paths` and for the set. Runs on the threads of
 /// the calling pool: if the tree is not cached, they wait for leaves in several parts of the tree at once.
-pub(super) fn sweep(device: &Device, paths: &mut [Part], set: &mut Part, monitor: &dyn Monitor) -> Result<()> {
-    let Some(inodes) = set.inodes.get_mut(device.number).map(std::mem::take) else { return Ok(()) };
+///
+/// Returns false if the subvolume was deleted meanwhile. Then the counts are of no use.
+pub(super) fn sweep(device: &Device, paths: &mut [Part], set: &mut Part, monitor: &dyn Monitor) -> Result<bool> {
+    let Some(inodes) = set.inodes.get_mut(device.number).map(std::mem::take) else { return Ok(true) };
     let runs = |inodes: Option<&Inodes>| inodes.into_iter().flat_map(Inodes::runs).collect::<Vec<_>>();
     let members: Vec<_> = paths.iter().map(|path| runs(path.inodes.get(device.number))).collect();
     let volume = &device.volume;
@@ -38,14 +40,18 @@ pub(super) fn sweep(device: &Device, paths: &mut [Part], set: &mut Part, monitor
     let sums = pool::try_map(&segments, |wanted| {
         let (wanted, members) = (Cursor::new(wanted), Members::new(&members));
         Sweep { device, inodes: &inodes, wanted, members, counts: Counts::new(&references), monitor }.run()
-    })?;
+    });
+    let sums = match sums {
+        Err(error) if error.is_not_found() => return Ok(false),
+        sums => sums?,
+    };
     drop(references);
     set.inodes[device.number] = inodes;
     for totals in sums {
         let parts = paths.iter_mut().map(|part| &mut part.totals).chain([&mut set.totals]);
         parts.zip(totals).for_each(|(sum, totals)| sum.add(&totals));
     }
-    Ok(())
+    Ok(true)
 }
 
 /// One thread's work on a part of the tree.

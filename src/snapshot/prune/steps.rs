@@ -8,9 +8,10 @@ use super::space::wait_for_earlier;
 use super::stats::{Counted, Freed, Row, Stats, Stopped};
 use crate::error::{Error, ErrorKind, Result};
 use crate::monitor::{Event, Monitor};
+use crate::snapshot::measured::measured;
 use crate::snapshot::repository::{self, Clearing, Leftover, Marks, Removed, Repository, SnapshotInfo, Unreported};
 use crate::usage::{self, Bound};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::time::Instant;
 
 /// How many snapshots are removed together. Each takes an open file until it is gone.
@@ -36,6 +37,8 @@ pub(in crate::snapshot) struct Removal<'a> {
     no_wait: bool,
     /// The snapshots that no rule keeps, and why each is kept nevertheless; `None`: it is gone.
     pub(super) results: HashMap<String, Option<Reason>>,
+    /// Snapshots that another run has deleted meanwhile.
+    pub(super) deleted: BTreeSet<String>,
     /// How exact the number of removed snapshots is.
     pub(super) bound: Bound,
     errors: u64,
@@ -69,6 +72,7 @@ impl<'a> Removal<'a> {
             is_dry_run,
             no_wait,
             results: HashMap::new(),
+            deleted: BTreeSet::new(),
             bound: Bound::Exact,
             errors: 0,
             has_leftovers: false,
@@ -101,6 +105,12 @@ impl<'a> Removal<'a> {
     /// Passes an event to the monitor.
     pub(in crate::snapshot) fn event(&self, event: Event<'_>) {
         self.monitor.event(event);
+    }
+
+    /// Reports that a snapshot was deleted by another run, which is possible in a dry run. It gets no row.
+    pub(super) fn was_deleted(&mut self, name: &str) {
+        self.event(Event::SnapshotNotMeasured(name));
+        self.deleted.insert(name.to_string());
     }
 
     /// The tags and the pin of a snapshot. If they cannot be read, that is reported, and it counts as pinned.
@@ -144,6 +154,7 @@ impl<'a> Removal<'a> {
     ) -> Result<Stats, Stopped> {
         let has_begun = !self.is_dry_run && !self.results.is_empty();
         let ended = removed.and_then(|()| self.clear_rest());
+        rows.retain(|row| !self.deleted.contains(&row.name));
         for row in &mut rows {
             match self.results.remove(&row.name) {
                 Some(None) => row.kept = false,
@@ -272,10 +283,14 @@ impl<'a> Removal<'a> {
     /// Counts what removing these snapshots would free, and marks them as removed.
     pub(super) fn foretell(&mut self, names: &[String]) -> Result<Freed> {
         self.results.extend(names.iter().map(|name| (name.clone(), None)));
+        let names: Vec<String> = names.iter().filter(|name| !self.deleted.contains(*name)).cloned().collect();
         let options = usage::Options { threads: Some(self.threads), ..usage::Options::default() };
         // Whoever compares the figure with the free space should not see the space of earlier deletions.
         wait_for_earlier(self.repository, self.monitor);
-        let (freed, errors) = forecast(self.repository, names, &options, self.monitor)?;
+        let (there, (freed, errors)) = measured(self.repository, names.clone(), self.monitor, |names, monitor| {
+            forecast(self.repository, names, &options, monitor)
+        })?;
+        self.deleted.extend(names.into_iter().filter(|name| !there.contains(name)));
         self.errors += errors;
         let usage::Freed { bytes, metadata_bytes, bound, .. } = freed;
         Ok(Freed { bytes, metadata_bytes, bound, counted: Counted::Extents })

@@ -65,6 +65,8 @@ impl Repository {
         for name in self.snapshot_names()? {
             match self.info(&name) {
                 Ok(info) => listing.snapshots.push(info),
+                // It was removed since its name was read.
+                Err(_) if !self.has_snapshot(&name).unwrap_or(true) => {}
                 Err(error) => {
                     listing.unlisted.push(name);
                     listing.problems.push(error);
