@@ -74,6 +74,7 @@ mod snapshot;
 mod sources;
 mod strays;
 mod subvolume;
+mod time_zone;
 mod unnoticed_changes;
 mod verify;
 mod year;

@@ -13,3 +13,4 @@ pub(crate) mod process;
 pub(crate) mod semaphore;
 pub(crate) mod tail;
 pub(crate) mod text;
+pub(crate) mod time_zone;

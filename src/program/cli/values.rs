@@ -1,5 +1,6 @@
 //! Values of options, read from their words.
 
+use crate::util::time_zone;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use std::ffi::OsString;
 use std::ops::RangeInclusive;
@@ -80,8 +81,8 @@ pub(super) fn moment(text: &str) -> Result<i64, String> {
     }
     let wrong = || "not a time such as 2026-11-20, '2026-11-20 02:00' or 2026-11-20T02:00:00Z".to_string();
     let local: jiff::civil::DateTime = text.parse().map_err(|_| wrong())?;
-    let unknown = |_| "the local time zone is unknown (see TZ): end the time with Z, which means UTC".to_string();
-    let zoned = jiff::tz::TimeZone::try_system().map_err(unknown)?.to_zoned(local).map_err(|_| wrong())?;
+    let unknown = || "the local time zone is unknown (see TZ): end the time with Z, which means UTC".to_string();
+    let zoned = time_zone::local().ok_or_else(unknown)?.to_zoned(local).map_err(|_| wrong())?;
     Ok(zoned.timestamp().as_second())
 }
 

@@ -12,6 +12,9 @@ use crate::error::{Error, ErrorKind, Result, Stopped};
 use crate::monitor::{Amount, Monitor};
 use crate::snapshot::manifest::Reader;
 use crate::snapshot::repository::{self, Repository, SnapshotInfo};
+use crate::util::time_zone;
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
 use rustic_core::repofile::SnapshotFile;
 use rustic_core::{BackupOptions, ParentOptions, SnapshotGroupCriterion};
 use std::collections::HashSet;
@@ -317,7 +320,7 @@ fn again(store: &Store, mut file: SnapshotFile, info: &SnapshotInfo, parent: &St
         (summary.data_added, summary.data_added_packed) = (0, 0);
         (summary.data_added_files, summary.data_added_files_packed) = (0, 0);
         (summary.data_added_trees, summary.data_added_trees_packed) = (0, 0);
-        summary.backup_start = jiff::Zoned::now();
+        summary.backup_start = Timestamp::now().to_zoned(time_zone::local().unwrap_or(TimeZone::UTC));
         summary.backup_end = summary.backup_start.clone();
         (summary.backup_duration, summary.total_duration) = (0.0, 0.0);
         file.summary = Some(summary);

@@ -9,6 +9,8 @@ use super::secrets::Secrets;
 use super::url::{Url, local};
 use super::watched::{Watch, Watched};
 use crate::error::{Error, Result};
+use crate::snapshot::prune::calendar::Calendar;
+use crate::util::time_zone;
 use rustic_core::{
     ConfigOptions, Credentials, KeyOptions, OpenStatus, Repository, RepositoryBackends, RepositoryOptions, RusticError,
     RusticResult, WriteBackend,
@@ -128,6 +130,10 @@ fn known(action: &str, url: &Url, watch: &Watch, error: &RusticError) -> Error {
 
 impl Closed {
     fn new(access: &Access) -> Result<Closed> {
+        if !time_zone::is_readable() {
+            // The library looks for it too.
+            Calendar::new(None, true)?;
+        }
         library_log::listen();
         let credentials = access.secrets.read()?;
         let watch = Arc::new(Watch::default());

@@ -5,7 +5,7 @@
 
 use crate::error::{Error, Result};
 use crate::snapshot::manifest::Time;
-use crate::util::text;
+use crate::util::{text, time_zone};
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
 
@@ -69,11 +69,11 @@ impl Calendar {
     pub(in crate::snapshot) fn new(name: Option<&str>, is_required: bool) -> Result<Calendar> {
         let zone = match name {
             Some(name) => TimeZone::get(name).map_err(|_| unknown(&format!("'{name}'")))?,
-            None if is_required => TimeZone::try_system().map_err(|_| {
+            None if is_required => time_zone::local().ok_or_else(|| {
                 let set = std::env::var_os("TZ").map(|zone| text::escape(&zone));
                 set.map_or_else(|| unknown("of this machine"), |zone| unknown(&format!("'{zone}' that TZ names")))
             })?,
-            None => TimeZone::try_system().unwrap_or(TimeZone::UTC),
+            None => time_zone::local().unwrap_or(TimeZone::UTC),
         };
         Ok(Calendar(zone))
     }
