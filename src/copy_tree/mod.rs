@@ -130,9 +130,7 @@ fn run(context: &Context<'_>, threads: usize) -> Result<()> {
     context.not_kept.report(context.creator.is_root(), context.monitor);
     if options.verify && !options.dry_run {
         monitor.phase("verifying", None);
-        for step in &plan.steps {
-            verify::walk(context, step, threads)?;
-        }
+        verify::walk(context, threads)?;
     }
     Ok(())
 }

@@ -4,6 +4,9 @@
 //! This happens after the sync. The kernel's cached pages of the copy are dropped first, so that the copy is read from
 //! the disk. A source that differs from its copy in size or modification time has changed since it was copied, which is
 //! not damage.
+//!
+//! A wrong copy with the time of its source would look unchanged to the next run. So a wrong copy that this run made
+//! gets another time. An older copy stays as it is: perhaps its source was damaged since.
 
 use super::context::{Context, LARGE};
 use super::place::Place;
@@ -12,24 +15,34 @@ use super::stats::Stats;
 use crate::content::hash;
 use crate::content::same_content;
 use crate::error::{Error, ErrorKind, Result};
+use crate::fs::metadata::set_times;
 use crate::fs::openat;
-use crate::fs::status::Status;
+use crate::fs::status::{Status, Time};
+use crate::fs::timestamp::may_have_changed_since;
 use crate::monitor::Amount;
 use crate::tree::walk::{self, Directory, Name, Visitor, absolute};
 use crate::tree::writer::{Inherited, Owner, Target as _, Wanted};
+use crate::util::mutex::lock;
 use crate::util::parallel;
 use rustix::fs::{Advice, FileType, fadvise};
 use rustix::io::Errno;
+use std::collections::HashSet;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Mutex;
 
-/// Verifies the sources of a step and their copies.
-pub(super) fn walk(context: &Context<'_>, step: &Step, threads: usize) -> Result<()> {
-    walk::walk_tops(step.tops(), &Verify { context, step }, threads, |()| Ok(()))
+/// Verifies all sources and their copies.
+pub(super) fn walk(context: &Context<'_>, threads: usize) -> Result<()> {
+    let marked = Mutex::default();
+    let each =
+        |step: &Step| walk::walk_tops(step.tops(), &Verify { context, step, marked: &marked }, threads, |()| Ok(()));
+    context.plan.steps.iter().try_for_each(each)
 }
 
 struct Verify<'a> {
     context: &'a Context<'a>,
     step: &'a Step,
+    /// The inodes of wrong copies that got another time. They can have further names.
+    marked: &'a Mutex<HashSet<(u64, u64)>>,
 }
 
 /// The open directory of a copy.
@@ -43,11 +56,14 @@ fn is_another(place: &Place, name: &[u8], wanted: Wanted<'_>) -> rustix::io::Res
     Ok(place.dir.owner(name, wanted)? != Owner::Itself)
 }
 
+/// What happens to a wrong copy that this run made.
+const MARKED: &str = "it got an old time, so that the next run copies it again";
+
 /// The result of comparing a file.
 enum Found {
     /// Both sides are equal.
     Equal,
-    /// The sides differ, for this reason.
+    /// The sides differ. What to do then.
     Differs(&'static str),
     /// The source was changed since, or no longer exists.
     Changed,
@@ -91,9 +107,13 @@ impl Verify<'_> {
         if before.file_type() != FileType::RegularFile || copy.is_same_inode(&before) {
             return Ok(Found::Equal);
         }
+        if lock(self.marked).contains(&(copy.dev, copy.ino)) {
+            return Ok(Found::Differs(MARKED));
+        }
         if (copy.size, copy.mtime) != (before.size, before.mtime) {
             return Ok(Found::Changed);
         }
+        let copied = copy;
         let source = openat::open_file(directory.fd.as_fd(), name)?;
         let copy = openat::open_file(fd(place)?, target_name)?;
         // This is advice. Data that stays in memory would show little about the disk.
@@ -105,8 +125,28 @@ impl Verify<'_> {
         match Status::of(&source)?.is_untouched_since(&before) {
             false => Ok(Found::Changed),
             true if is_equal => Ok(Found::Equal),
-            true => Ok(Found::Differs("its content is not that of its source")),
+            true if self.mark(&copy, &copied) => Ok(Found::Differs(MARKED)),
+            true => Ok(Found::Differs("if the source is right, remove this copy, and copy again")),
         }
+    }
+
+    /// Gives a wrong copy another time than that of its source, if this run made it. Returns false if it stays as it
+    /// is.
+    fn mark(&self, copy: &OwnedFd, status: &Status) -> bool {
+        let clock = self.context.clocks.of(status.dev, copy);
+        if !may_have_changed_since(status.ctime, self.context.begun, clock) {
+            return false;
+        }
+        // Before the time changes, because another thread may look at another name of it.
+        let inode = (status.dev, status.ino);
+        lock(self.marked).insert(inode);
+        let other = Time { seconds: i64::from(status.mtime == Time::default()), nanos: 0 };
+        // After a power cut it must not look unchanged either.
+        let is_marked = set_times(copy, status.atime, other).and_then(|()| rustix::fs::fsync(copy)).is_ok();
+        if !is_marked {
+            lock(self.marked).remove(&inode);
+        }
+        is_marked
     }
 
     /// Whether a file and its copy have the same content, and how many bytes were read. Compares their hashes, or reads
@@ -136,7 +176,7 @@ impl Verify<'_> {
             Ok(Found::Differs(why)) => {
                 part.damaged += 1;
                 let error = Error::new(ErrorKind::Damage, "trust the copy").at(copy());
-                self.context.monitor.problem(&error.hint(format!("{why}; remove it and copy again")));
+                self.context.monitor.problem(&error.hint(format!("its content is not that of its source; {why}")));
             }
             Ok(Found::Missing(why)) => {
                 self.context.problem(&Error::failed("verify the copy of").at(source()).hint(why), &mut part);

@@ -3,9 +3,31 @@
 use super::{copy, run};
 use crate::harness::*;
 use crate::on_filesystems;
+use pleach::copy_tree::{self, Options, Placement};
+use pleach::error::Error;
+use pleach::monitor::{Amount, Monitor};
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::path::Path;
+use std::sync::Mutex;
+
+/// Damages copies when they are complete, before they are read back.
+struct Spoils<F> {
+    spoil: F,
+    problems: Mutex<Vec<String>>,
+}
+
+impl<F: Fn() + Sync> Monitor for Spoils<F> {
+    fn phase(&self, name: &str, _: Option<Amount>) {
+        if name == "verifying" {
+            (self.spoil)();
+        }
+    }
+
+    fn problem(&self, error: &Error) {
+        self.problems.lock().unwrap().push(error.to_string());
+    }
+}
 
 fn verify(from: &Path, to: &Path) -> Run {
     run([OsStr::new("--verify"), "-T".as_ref(), from.as_ref(), to.as_ref()])
@@ -52,6 +74,34 @@ on_filesystems! {
         for name in ["b", "c/d/three"] {
             fs::remove_file(copied.join(name)).unwrap();
         }
+        verify(&source, &copied).expect(0);
+    }
+
+    fn a_wrong_copy_of_this_run_is_copied_again_by_the_next_one(fs: &Filesystem) {
+        let (source, copied) = (fs.dir("source"), fs.join("copied"));
+        tree::plain(&source);
+        fs::hard_link(source.join("b"), source.join("other")).unwrap();
+        // A time that a wrong copy could get.
+        tree::set_mtime(&source.join("a"), 0, 0);
+        settle();
+        let spoil = || {
+            for name in ["a", "b"] {
+                let time = copied.join(name).metadata().unwrap().modified().unwrap();
+                overwrite(&copied.join(name), 100, b"!");
+                File::options().write(true).open(copied.join(name)).unwrap().set_modified(time).unwrap();
+            }
+        };
+        let monitor = Spoils { spoil, problems: Mutex::default() };
+        let options = Options { verify: true, threads: Some(2), into: Placement::Name, ..Options::default() };
+        let stats = copy_tree::copy(std::slice::from_ref(&source), &copied, &options, &monitor).unwrap();
+        let problems = monitor.problems.into_inner().unwrap();
+        assert_eq!((stats.damaged, stats.errors, problems.len()), (3, 0, 3), "{problems:?}");
+        let is_marked = |problem: &String| problem.ends_with("so that the next run copies it again)");
+        assert!(problems.iter().all(is_marked), "{problems:?}");
+        settle();
+        let again = run([OsStr::new("-T"), source.as_ref(), copied.as_ref()]).expect(0).summary();
+        assert_eq!(number(&again, "unchanged_files"), 3, "{again}");
+        tools::assert_equal_trees(&source, &copied);
         verify(&source, &copied).expect(0);
     }
 
