@@ -9,6 +9,7 @@ mod kills;
 mod latest;
 mod meanwhile;
 mod mutated;
+mod planned;
 mod sample;
 mod ssh;
 mod unreached;

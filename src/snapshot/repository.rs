@@ -41,7 +41,7 @@ pub(crate) use block_hashes::{BlockHashes, blocks, drop_blocks};
 pub(crate) use clearing::{Clearing, Unreported};
 pub(crate) use dir::Dir;
 pub use handle::Repository;
-pub(crate) use incoming::incoming;
+pub(crate) use incoming::{incoming, incoming_position};
 pub(crate) use layout::{CONTROL, JOURNAL, LIVE, POSITION, POSITION_NEW};
 pub(crate) use leftovers::{Leftover, clear_leftovers, discard, leftovers, try_clearing};
 pub(crate) use lock::Lock;

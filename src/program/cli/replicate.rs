@@ -102,6 +102,11 @@ pub(crate) struct Receive {
     /// Refuse snapshots dated in the future
     #[arg(long)]
     pub(crate) append_only: bool,
+    /// Only answer which snapshots are missing
+    ///
+    /// For 'pleach replicate --dry-run'.
+    #[arg(long, requires = "stdio")]
+    pub(crate) dry_run: bool,
 }
 
 impl Replicate {

@@ -8,7 +8,7 @@ use crate::program::exit_status::ExitStatus;
 use crate::program::output::{Output, progress, replicate as show, terminal};
 use crate::snapshot::Repository;
 use crate::snapshot::receive::{self, receive};
-use crate::snapshot::replicate::{Destination, Options, Stats, asks_for, replicate, send};
+use crate::snapshot::replicate::{Asked, Destination, Options, Stats, asked, replicate, send};
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, IsTerminal as _, Write};
@@ -158,8 +158,9 @@ fn stdout() -> Result<BufWriter<File>> {
 
 pub(crate) fn run_receive(args: &cli::Receive, globals: &Globals, output: &Output) -> Result<Ended> {
     let repo = args.repo.as_deref().unwrap_or(Path::new(""));
-    if let Some(asked) = std::env::var_os(ASKED).filter(|_| args.restrict) {
-        check_asked(&asked, repo)?;
+    let mut dry_run = args.dry_run;
+    if let Some(line) = std::env::var_os(ASKED).filter(|_| args.restrict) {
+        dry_run |= check_asked(&line, repo)?.dry_run;
     }
     if args.init {
         Repository::open_or_create(repo)?;
@@ -175,7 +176,8 @@ pub(crate) fn run_receive(args: &cli::Receive, globals: &Globals, output: &Outpu
     if io::stdin().is_terminal() {
         return Err(Error::usage("receive a snapshot from a terminal").hint("redirect the input from a file or a pipe"));
     }
-    let options = receive::Options { threads: globals.threads, must_exist: args.restrict, only_adds: args.append_only };
+    let options =
+        receive::Options { threads: globals.threads, must_exist: args.restrict, only_adds: args.append_only, dry_run };
     let mut stdout = args.stdio.then(stdout).transpose()?;
     let replies = stdout.as_mut().map(|to| to as &mut dyn Write);
     let stats = progress::watch(output, |monitor| {
@@ -190,14 +192,14 @@ pub(crate) fn run_receive(args: &cli::Receive, globals: &Globals, output: &Outpu
 
 /// A key with a command of its own runs it whatever was asked for. Who asked for something else must not believe that
 /// it was done.
-fn check_asked(asked: &OsStr, repo: &Path) -> Result<()> {
+fn check_asked(line: &OsStr, repo: &Path) -> Result<Asked> {
     let refuse = |what: String| {
         let cause = io::Error::other("this key may only receive snapshots into one repository");
         Err(Error::failed(what).because(cause).hint("its command is in authorized_keys").with_code("restricted"))
     };
-    match asks_for(asked, repo) {
-        Some(true) => Ok(()),
-        Some(false) => refuse(format!("receive into another repository than {}", crate::util::text::path(repo))),
-        None => refuse(format!("run '{}'", crate::util::text::escape(asked))),
+    match asked(line, repo) {
+        Some(asked) if asked.is_same => Ok(asked),
+        Some(_) => refuse(format!("receive into another repository than {}", crate::util::text::path(repo))),
+        None => refuse(format!("run '{}'", crate::util::text::escape(line))),
     }
 }

@@ -206,8 +206,13 @@ fn write(staging: &Staging, note: &Note) -> Result<()> {
 
 /// The note of an unfinished snapshot, if it has a sound one.
 pub(super) fn read(staging: &Staging) -> Option<Note> {
+    read_from(staging.file(POSITION, OFlags::RDONLY).ok()?)
+}
+
+/// The note in its file, if it is sound.
+pub(super) fn read_from(file: File) -> Option<Note> {
     let mut bytes = Vec::new();
-    staging.file(POSITION, OFlags::RDONLY).ok()?.take(LONGEST).read_to_end(&mut bytes).ok()?;
+    file.take(LONGEST).read_to_end(&mut bytes).ok()?;
     parse(&bytes)
 }
 

@@ -3,7 +3,7 @@
 use super::receiver::Received;
 use super::transfer::{begun, snapshot};
 use crate::error::{Error, Result};
-use crate::monitor::Monitor;
+use crate::monitor::{Event, Monitor};
 use crate::snapshot::manifest::Time;
 use crate::snapshot::noting::Noting;
 use crate::snapshot::repository::{self, Clearing, Repository};
@@ -32,6 +32,8 @@ pub struct Options {
     pub must_exist: bool,
     /// Snapshots of the future are refused: they would outlive all others when the repository is pruned.
     pub only_adds: bool,
+    /// Only answer which snapshots are missing, and change nothing. For a sender that plans.
+    pub dry_run: bool,
 }
 
 /// The work of a receiver.
@@ -68,25 +70,31 @@ pub fn receive(
     monitor: &dyn Monitor,
 ) -> Result<Stats> {
     let begun = Instant::now();
-    let repository = if options.must_exist { Repository::open(repo)? } else { Repository::open_or_create(repo)? };
-    let stats = serve(&repository, from, replies, options, false, monitor)?;
+    let repository = match options {
+        Options { must_exist: true, .. } => Some(Repository::open(repo)?),
+        Options { dry_run: true, .. } => Repository::open_if_made(repo)?,
+        _ => Some(Repository::open_or_create(repo)?),
+    };
+    if repository.is_none() {
+        monitor.event(Event::RepositoryMissing(repo));
+    }
+    let stats = serve(repository.as_ref(), from, replies, options, monitor)?;
     Ok(Stats { seconds: begun.elapsed().as_secs_f64(), ..stats })
 }
 
-/// Receives snapshots until the sender ends. With `replies`, the sender learns what happens. If the sender only plans,
-/// nothing is changed.
+/// Receives snapshots until the sender ends. With `replies`, the sender learns what happens. Only a dry run can do
+/// without a repository.
 pub(crate) fn serve<R: Read, W: Write>(
-    repository: &Repository,
+    repository: Option<&Repository>,
     from: R,
     replies: Option<W>,
     options: &Options,
-    is_plan: bool,
     monitor: &dyn Monitor,
 ) -> Result<Stats> {
     let mut replies = replies.map(|to| Output::begin(to, false)).transpose()?;
     let mut stats = Stats::default();
     let noting = Noting::new(monitor);
-    let result = receive_all(repository, from, &mut replies, (options, is_plan), &mut stats, &noting)
+    let result = receive_all(repository, from, &mut replies, options, &mut stats, &noting)
         .map_err(|error| if monitor.is_cancelled() { Error::interrupted() } else { error });
     stats.errors = noting.finish().count;
     match (result, &mut replies) {
@@ -117,20 +125,22 @@ fn naming(error: Error, arrived: &[String]) -> Error {
 }
 
 fn receive_all<R: Read, W: Write>(
-    repository: &Repository,
+    repository: Option<&Repository>,
     from: R,
     replies: &mut Option<Output<W>>,
-    (options, is_plan): (&Options, bool),
+    options: &Options,
     stats: &mut Stats,
     monitor: &dyn Monitor,
 ) -> Result<()> {
-    let _lock = repository.lock(monitor)?;
+    let Some(repository) = repository else { return answer(None, from, replies, stats) };
+    // Taking the lock would change its file.
+    let _lock = if options.dry_run { None } else { Some(repository.lock(monitor)?) };
     repository::check_latest(repository, "nothing was received")?;
+    if options.dry_run {
+        return answer(Some(repository), from, replies, stats);
+    }
     // Most of the time is spent waiting for inodes of the base.
     let threads = options.threads.unwrap_or_else(waiters);
-    if is_plan {
-        return receive_each(repository, from, replies, (options, threads), stats, monitor);
-    }
     repository::clear_leftovers(repository, &[], threads, &Clearing::new(monitor))?;
     let received = receive_each(repository, from, replies, (options, threads), stats, monitor);
     // Also if nothing was received: the last run may have ended before this. The error of the transfer matters more.
@@ -140,6 +150,26 @@ fn receive_all<R: Read, W: Write>(
         monitor.problem(&error.or_hint("all snapshots are complete; the next run corrects the link"));
     }
     received
+}
+
+/// Answers which snapshots are missing, until the sender ends. Nothing else may arrive.
+fn answer<R: Read, W: Write>(
+    repository: Option<&Repository>,
+    from: R,
+    replies: &mut Option<Output<W>>,
+    stats: &mut Stats,
+) -> Result<()> {
+    let mut input = Input::begin(from)?;
+    loop {
+        match (input.next_op()?, &mut *replies) {
+            (Op::Bye, _) => {
+                (stats.stream_bytes, stats.wire_bytes) = input.counts();
+                return Ok(());
+            }
+            (Op::Offer(offered), Some(replies)) => reply(replies, &Reply::Answer(states(repository, &offered)?))?,
+            _ => return Err(damage("a snapshot arrives in a dry run")),
+        }
+    }
 }
 
 fn receive_each<R: Read, W: Write>(
@@ -160,9 +190,7 @@ fn receive_each<R: Read, W: Write>(
                 return Ok(());
             }
             (Op::Offer(offered), Some(replies)) => {
-                let present: HashSet<String> = repository.snapshot_names()?.into_iter().collect();
-                let states = offered.iter().map(|offered| state(repository, &present, offered)).collect();
-                reply(replies, &Reply::Answer(states))?;
+                reply(replies, &Reply::Answer(states(Some(repository), &offered)?))?;
             }
             (Op::Begin(begin), replies) => {
                 let names = std::iter::once(&begin.header.name).chain(begin.base.iter().map(|(name, _)| name));
@@ -225,6 +253,13 @@ fn pass_over<R: Read>(input: &mut Input<R>, monitor: &dyn Monitor) -> Result<()>
             _ => {}
         }
     }
+}
+
+/// What the repository, if there is one, has of each snapshot.
+fn states(repository: Option<&Repository>, offered: &[Offered]) -> Result<Vec<State>> {
+    let Some(repository) = repository else { return Ok(vec![State::Missing; offered.len()]) };
+    let present: HashSet<String> = repository.snapshot_names()?.into_iter().collect();
+    Ok(offered.iter().map(|offered| state(repository, &present, offered)).collect())
 }
 
 /// What the repository has of a snapshot.

@@ -14,8 +14,8 @@ use std::sync::Arc;
 
 /// How far an unfinished snapshot was received, and its base. `None` if it must begin anew.
 pub(super) fn begun(repository: &Repository, name: &str, identity: &Digest) -> Option<(Option<String>, Position)> {
-    let staging = repository::incoming(repository, name, false)?;
-    let note = journal::read(&staging).filter(|note| note.identity == *identity)?;
+    let position = repository::incoming_position(repository, name)?;
+    let note = journal::read_from(position).filter(|note| note.identity == *identity)?;
     Some((note.base.map(|(name, _)| name), note.position))
 }
 

@@ -42,9 +42,9 @@ fn converse(
     let _ = rustix::pipe::fcntl_setpipe_size(&out, BUFFER);
     std::thread::scope(|scope| {
         let receiver = std::thread::Builder::new().spawn_scoped(scope, || {
-            let options = receive::Options { threads, ..receive::Options::default() };
+            let options = receive::Options { threads, dry_run: conversation.dry_run, ..receive::Options::default() };
             let stream = BufReader::with_capacity(BUFFER, stream);
-            receive::serve(to, stream, Some(replies), &options, conversation.dry_run, monitor)
+            receive::serve(Some(to), stream, Some(replies), &options, monitor)
         });
         let receiver = receiver.map_err(|cause| Error::failed("start a thread").because(cause))?;
         let turn = conversation.run(work, out, answers);
@@ -63,25 +63,37 @@ fn converse(
     })
 }
 
-/// Opens the repository, or makes it. Reports if it is no second disk.
+/// Opens the repository, or makes it. Reports if it is no second disk. `None`: only a run that is no dry run makes it.
 ///
 /// # Errors
 /// If it cannot be opened, or is in the repository that is sent.
-pub(super) fn open(from: &Repository, path: &Path, must_exist: bool, monitor: &dyn Monitor) -> Result<Repository> {
+pub(super) fn open(
+    from: &Repository,
+    path: &Path,
+    (must_exist, dry_run): (bool, bool),
+    monitor: &dyn Monitor,
+) -> Result<Option<Repository>> {
     check_outside(from, "replicate to", path)?;
-    let to = match must_exist {
-        false => Repository::open_or_make(path, monitor)?,
-        true => Repository::open(path).map_err(|error| match error.code() {
+    let to = match (must_exist, dry_run) {
+        (true, _) => Repository::open(path).map_err(|error| match error.code() {
             "no-repository" => error.advise(Advice::MountDestination),
             _ => error,
         })?,
+        (false, false) => Repository::open_or_make(path, monitor)?,
+        (false, true) => match Repository::open_if_made(path)? {
+            Some(to) => to,
+            None => {
+                monitor.event(Event::RepositoryMissing(path));
+                return Ok(None);
+            }
+        },
     };
     if let (Ok(here), Ok(there)) = (Filesystem::identify(from.fd()), Filesystem::identify(to.fd()))
         && here == there
     {
         monitor.event(Event::SameFilesystem(path));
     }
-    Ok(to)
+    Ok(Some(to))
 }
 
 /// Reports if the snapshot has a copy of the repository at `path`. Each snapshot then has a copy of those before it.

@@ -87,21 +87,20 @@ pub fn replicate(repo: &Path, to: &Destination, options: &Options, monitor: &dyn
         dry_run: options.dry_run,
         monitor,
     };
-    let must_exist = options.must_exist || options.dry_run;
+    let Options { must_exist, dry_run, .. } = *options;
     repository.report_strays(monitor)?;
     let mut work = Work::new(&repository, &selection, monitor)?;
     let number = work.snapshots.len();
     let result = match to {
-        Destination::Path(path) => match local::open(&repository, path, must_exist, monitor) {
-            Ok(to) => {
+        Destination::Path(path) => match local::open(&repository, path, (must_exist, dry_run), monitor) {
+            Ok(Some(to)) => {
                 let result = repeated(|| local::run(&to, &conversation(false), &mut work, options.threads));
                 if let Some(newest) = work.stats.snapshots.last() {
                     local::report_copy(&repository, &newest.name, path, monitor);
                 }
                 result
             }
-            // A run makes it.
-            Err(error) if options.dry_run && !options.must_exist && error.code() == "no-repository" => {
+            Ok(None) => {
                 conversation::plan(&mut work, &mut vec![State::Missing; number], monitor);
                 Ok(())
             }
@@ -128,12 +127,21 @@ fn threads(options: &Options) -> usize {
     options.threads.unwrap_or_else(waiters)
 }
 
-/// Whether a command line asks for a receiver in the repository at `path`, as [`replicate`] asks for it on another
-/// host. `None`: it asks for something else.
-pub(crate) fn asks_for(line: &std::ffi::OsStr, path: &Path) -> Option<bool> {
-    let asked = ssh::path_in(line)?;
+/// What a command line asks of a receiver.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked {
+    /// Whether it names the receiver's own repository.
+    pub(crate) is_same: bool,
+    /// Whether it is for a dry run.
+    pub(crate) dry_run: bool,
+}
+
+/// What a command line asks of a receiver in the repository at `path`, as [`replicate`] asks on another host. `None`:
+/// it asks for something else.
+pub(crate) fn asked(line: &std::ffi::OsStr, path: &Path) -> Option<Asked> {
+    let (asked, dry_run) = ssh::asked_in(line)?;
     let is_same = || Some(std::fs::canonicalize(&asked).ok()? == std::fs::canonicalize(path).ok()?);
-    Some(Path::new(&asked) == path || is_same() == Some(true))
+    Some(Asked { is_same: Path::new(&asked) == path || is_same() == Some(true), dry_run })
 }
 
 /// Writes one snapshot to `out`, based on another one if `base` names it.

@@ -20,7 +20,7 @@ const INCOMPLETE: i32 = 3;
 
 /// Runs one conversation with a receiver over there.
 pub(super) fn run(host: &Host, conversation: &Conversation<'_>, work: &mut Work, must_exist: bool) -> Result<Turn> {
-    let mut command = ssh::command(host, must_exist)?;
+    let mut command = ssh::command(host, must_exist, conversation.dry_run)?;
     let program = command.get_program().to_os_string();
     let started = command.spawn();
     let mut child = started.map_err(|cause| unreached::not_started(host, &program, cause))?;

@@ -20,11 +20,12 @@ const ALIVE: [&str; 4] = ["-o", "ServerAliveInterval=15", "-o", "ServerAliveCoun
 /// How long the program may take to end after the user asked to stop, before SIGTERM and before SIGKILL.
 const GRACE: [Duration; 2] = [Duration::from_secs(2), Duration::from_secs(6)];
 
-/// The command that runs a receiver over there.
+/// The command that runs a receiver over there. With `must_exist` it makes no repository, with `dry_run` it changes
+/// nothing.
 ///
 /// # Errors
 /// Kind `Usage` if PLEACH_SSH has an open quote.
-pub(super) fn command(host: &Host, must_exist: bool) -> Result<Command> {
+pub(super) fn command(host: &Host, must_exist: bool, dry_run: bool) -> Result<Command> {
     if let Some(quote) = words(configured().as_bytes()).1 {
         let cause = std::io::Error::other(format!("the quote {} is open", char::from(quote)));
         let shown = text::escape(&configured());
@@ -33,9 +34,12 @@ pub(super) fn command(host: &Host, must_exist: bool) -> Result<Command> {
     let mut command = connecting(&host.words());
     let remote = std::env::var_os(REMOTE).filter(|remote| !remote.is_empty()).unwrap_or_else(|| "pleach".into());
     let mut line = remote.into_vec();
-    line.extend_from_slice(b" receive --stdio ");
+    line.extend_from_slice(RECEIVE);
     if must_exist {
-        line.extend_from_slice(b"--restrict ");
+        line.extend_from_slice(MUST_EXIST);
+    }
+    if dry_run {
+        line.extend_from_slice(DRY_RUN);
     }
     line.extend_from_slice(b"-- ");
     line.extend_from_slice(&quoted(host.path.as_bytes()));
@@ -127,13 +131,20 @@ pub(super) fn without_mark(line: &str) -> &str {
     line.strip_prefix(MARK).unwrap_or(line)
 }
 
-/// The path in the command line of a receiver, as [`command`] makes it. `None`: it is another command.
-pub(super) fn path_in(line: &OsStr) -> Option<OsString> {
+/// The words of a receiver's command line behind the program, in their order.
+const RECEIVE: &[u8] = b" receive --stdio ";
+const MUST_EXIST: &[u8] = b"--restrict ";
+const DRY_RUN: &[u8] = b"--dry-run ";
+
+/// The path in the command line of a receiver, as [`command`] makes it, and whether it is for a dry run. `None`: it is
+/// another command.
+pub(super) fn asked_in(line: &OsStr) -> Option<(OsString, bool)> {
     let line = line.as_bytes();
-    let receive = b" receive --stdio ";
-    let at = line.windows(receive.len()).position(|part| part == receive)?;
-    let rest = &line[at + receive.len()..];
-    let rest = rest.strip_prefix(b"--restrict ").unwrap_or(rest).strip_prefix(b"-- ")?;
+    let at = line.windows(RECEIVE.len()).position(|part| part == RECEIVE)?;
+    let rest = &line[at + RECEIVE.len()..];
+    let rest = rest.strip_prefix(MUST_EXIST).unwrap_or(rest);
+    let (rest, dry_run) = rest.strip_prefix(DRY_RUN).map_or((rest, false), |rest| (rest, true));
+    let rest = rest.strip_prefix(b"-- ")?;
     let path: Vec<u8> = rest.strip_prefix(b"'")?.strip_suffix(b"'")?.to_vec();
     let path = path.split(|byte| *byte == b'\'').collect::<Vec<_>>();
     let mut out = path.first()?.to_vec();
@@ -143,7 +154,7 @@ pub(super) fn path_in(line: &OsStr) -> Option<OsString> {
         out.push(b'\'');
         out.extend_from_slice(after);
     }
-    Some(OsString::from_vec(out))
+    Some((OsString::from_vec(out), dry_run))
 }
 
 /// The process that connects.
@@ -194,13 +205,18 @@ mod tests {
     fn the_path_is_one_word_for_the_shell_and_is_found_again() {
         assert_eq!(quoted(b"/a b'c"), b"'/a b'\\''c'");
         for path in ["/b", "/a b'c", "/'", "/''x", "/\\'"] {
-            for before in ["pleach receive --stdio -- ", "sudo /x/pleach receive --stdio --restrict -- "] {
+            for (before, dry_run) in [
+                ("pleach receive --stdio -- ", false),
+                ("sudo /x/pleach receive --stdio --restrict -- ", false),
+                ("pleach receive --stdio --dry-run -- ", true),
+                ("pleach receive --stdio --restrict --dry-run -- ", true),
+            ] {
                 let line = [before.as_bytes(), &quoted(path.as_bytes())].concat();
-                assert_eq!(path_in(OsStr::from_bytes(&line)), Some(path.into()), "{path}");
+                assert_eq!(asked_in(OsStr::from_bytes(&line)), Some((path.into(), dry_run)), "{path}");
             }
         }
         for other in ["", "pleach list /b", "pleach receive --stdio -- '/b' ; id'", "sh -c 'receive --stdio'"] {
-            assert_eq!(path_in(OsStr::new(other)), None, "{other}");
+            assert_eq!(asked_in(OsStr::new(other)), None, "{other}");
         }
     }
 

@@ -1,7 +1,7 @@
 //! Snapshots that are being received, in `.pleach/incoming`. They stay when the transfer ends early, so that it can go
 //! on.
 //!
-//! All functions need the repository's lock.
+//! All functions but one need the repository's lock.
 
 use super::clearing::Clearing;
 use super::dir::{Dir, os};
@@ -13,6 +13,8 @@ use super::staging::Staging;
 use super::trash::{clear_entry, throw_away};
 use crate::error::Result;
 use crate::tree::deletion::FreshNames;
+use rustix::fs::{Mode, OFlags};
+use std::fs::File;
 use std::time::SystemTime;
 
 /// How many unfinished snapshots are kept: the newest ones.
@@ -25,6 +27,15 @@ pub(crate) fn incoming(repository: &Repository, name: &str, is_based: bool) -> O
     repository.root.stat(name).ok().filter(Option::is_none)?;
     let dir = repository.control.dir_if_any(INCOMING)?.dir(name).ok()?;
     Staging::remaining(name, dir, is_based)
+}
+
+/// The file that notes how far such a snapshot was received. This changes nothing, and needs no lock.
+pub(crate) fn incoming_position(repository: &Repository, name: &str) -> Option<File> {
+    check_name(name).ok()?;
+    repository.root.stat(name).ok().filter(Option::is_none)?;
+    let dir = repository.control.dir_if_any(INCOMING)?.dir(name).ok()?;
+    dir.has_dir("tree").ok().filter(|has| *has)?;
+    dir.file(POSITION, OFlags::RDONLY, Mode::empty()).ok()
 }
 
 /// Removes snapshots that cannot go on, and completes those that a killed run published.
@@ -58,6 +69,6 @@ fn clear_ended(repository: &Repository, area: &Dir, name: &[u8], fresh: &FreshNa
 fn begun(area: &Dir, name: &[u8]) -> Option<SystemTime> {
     let dir = area.dir(os(name)).ok()?;
     dir.has_dir("tree").ok().filter(|has| *has)?;
-    let position = dir.file(POSITION, rustix::fs::OFlags::RDONLY, rustix::fs::Mode::empty()).ok()?;
+    let position = dir.file(POSITION, OFlags::RDONLY, Mode::empty()).ok()?;
     position.metadata().ok()?.modified().ok()
 }
