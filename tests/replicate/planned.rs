@@ -74,4 +74,20 @@ on_filesystems! {
         (0..2).for_each(|_| drop(sshd.replicate(&repo, &to).expect(0)));
         assert_no_leftovers(&to);
     }
+
+    [xfs] fn a_new_repository_is_announced_by_each_command_that_makes_it(fs: &Filesystem) {
+        let (repo, sshd) = (repository(fs), Sshd::start(fs.join("host")));
+        let announced = |run: &Run| run.stderr.matches("made a new repository in").count();
+        let [init, local, host, file] = ["init", "local", "remote", "file"].map(|name| fs.join(name));
+        for times in [1, 0] {
+            let run = pleach(["receive".as_ref(), "--init".as_ref(), "--json".as_ref(), init.as_os_str()]).expect(0);
+            assert_eq!(announced(&run), times, "{run:?}");
+            let warnings = run.lines_of_type("warning");
+            assert_eq!(warnings.iter().filter(|warning| warning["code"] == "repository-made").count(), times);
+            assert_eq!(announced(&sshd.replicate(&repo, &host).expect(0)), times);
+            let run = pleach(["replicate".as_ref(), repo.as_os_str(), local.as_os_str()]).expect(0);
+            assert_eq!(announced(&run), times);
+            assert_eq!(announced(&receive(&file, &stream(&repo, "one", None), &[]).expect(0)), times);
+        }
+    }
 }

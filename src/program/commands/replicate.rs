@@ -163,7 +163,7 @@ pub(crate) fn run_receive(args: &cli::Receive, globals: &Globals, output: &Outpu
         dry_run |= check_asked(&line, repo)?.dry_run;
     }
     if args.init {
-        Repository::open_or_create(repo)?;
+        progress::watch(output, |monitor| Repository::open_or_make(repo, monitor))?;
         show::made(output, repo);
         return Ok(Ended::Worked(ExitStatus::Done));
     }

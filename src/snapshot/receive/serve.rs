@@ -73,7 +73,7 @@ pub fn receive(
     let repository = match options {
         Options { must_exist: true, .. } => Some(Repository::open(repo)?),
         Options { dry_run: true, .. } => Repository::open_if_made(repo)?,
-        _ => Some(Repository::open_or_create(repo)?),
+        _ => Some(Repository::open_or_make(repo, monitor)?),
     };
     if repository.is_none() {
         monitor.event(Event::RepositoryMissing(repo));
