@@ -2,11 +2,12 @@
 
 use super::*;
 
-pub(super) const SCENARIOS: [Scenario; 6] = [
+pub(super) const SCENARIOS: [Scenario; 7] = [
     ("only one path was given", |scene| scene.pleach("snapshot /home")),
     ("/data/vm is a source and also the last path", |scene| scene.pleach("snapshot /data/photos /data/vm /data/vm")),
     ("cannot take a snapshot of /backup/monday", source_inside_the_repository),
     ("/mnt/disk/new does not exist", another_repository_than_in_the_environment),
+    ("name the repository, then the snapshot", |scene| scene.pleach("restore /backup")),
     ("the following required arguments", |scene| scene.pleach("restore /backup latest")),
     ("cannot prune without a rule", prune_without_a_rule),
 ];

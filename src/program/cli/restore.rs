@@ -21,12 +21,15 @@ pub(crate) struct Restore {
     /// The repository, the snapshot, the paths to restore
     ///
     /// Without a repository, $PLEACH_REPO. Without paths, everything.
-    #[arg(value_name = "REPO ID [PATH]", required = true, num_args = 1.., value_hint = clap::ValueHint::AnyPath)]
+    #[arg(value_name = "REPO ID [PATH]", num_args = 0.., value_hint = clap::ValueHint::AnyPath)]
     words: Vec<PathBuf>,
     /// Restore below DIR
     ///
     /// /home/ann/a is restored to DIR/home/ann/a.
-    #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
+    // `settle` requires it, so that its error names missing words too.
+    #[arg(long = "target", value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
+    given_target: Option<PathBuf>,
+    #[arg(skip)]
     pub(crate) target: PathBuf,
     /// Delete entries that the snapshot does not have
     ///
@@ -61,10 +64,17 @@ pub(crate) enum Overwrite {
 }
 
 impl Restore {
-    /// Settles which word is the repository.
+    /// Settles which word is the repository. The error names everything that is missing.
     pub(super) fn settle(&mut self, environment: Option<PathBuf>) -> Result<(), String> {
-        let words = std::mem::take(&mut self.words);
-        self.words = with_repo_first(words, environment)?;
+        let words = with_repo_first(std::mem::take(&mut self.words), environment);
+        match (words, self.given_target.take()) {
+            (Ok(words), Some(target)) => (self.words, self.target) = (words, target),
+            (Ok(_), None) => return Err("the following required arguments were not provided:\n  --target <DIR>".into()),
+            (Err(missing), Some(_)) => return Err(missing),
+            (Err(missing), None) => {
+                return Err(format!("{missing}, and the directory to restore to: --target <DIR>"));
+            }
+        }
         Ok(())
     }
 
@@ -84,6 +94,7 @@ impl Restore {
 /// is a path, or none, means that the repository is not given.
 fn with_repo_first(mut words: Vec<PathBuf>, environment: Option<PathBuf>) -> Result<Vec<PathBuf>, String> {
     match environment {
+        Some(_) if words.is_empty() => return Err("name the snapshot".to_string()),
         Some(repo) if words.get(1).is_none_or(is_path) => words.insert(0, repo),
         None if words.len() < 2 => return Err(format!("name the repository, then the snapshot ({})", or_set_it())),
         _ => {}
@@ -109,5 +120,6 @@ mod tests {
         assert_eq!(with_repo_first(paths(&["/x", "latest:/a"]), repo()), Ok(paths(&["/x", "latest:/a"])));
         assert_eq!(with_repo_first(paths(&["latest:/a", "/a/b"]), repo()), Ok(paths(&["/r", "latest:/a", "/a/b"])));
         assert!(with_repo_first(paths(&["latest"]), None).is_err());
+        assert!(with_repo_first(paths(&[]), repo()).is_err());
     }
 }
