@@ -158,10 +158,12 @@ impl Scanner {
 
     /// Looks at the next block.
     fn look(&mut self, data: &mut dyn Data) -> Option<Run> {
-        let block = self.form.block();
-        let bytes = self.near.get(data, self.file, self.at, block, self.ahead());
-        let Some(bytes) = bytes.get(..self.form.width()) else {
-            // A partial block at the file's end belongs to the run before it or to none.
+        let (block, rest) = (self.form.block(), self.ahead());
+        // A partial block at the file's end belongs to the run before it or to none. The file may have become longer
+        // or shorter meanwhile.
+        let is_whole = rest >= block;
+        let bytes = self.near.get(data, self.file, self.at, block, rest).get(..self.form.width());
+        let Some(bytes) = bytes.filter(|_| is_whole) else {
             self.at = self.end;
             return None;
         };

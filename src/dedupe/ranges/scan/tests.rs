@@ -75,6 +75,22 @@ fn scan_with(form: Form, index: Index, files: &[Vec<u8>], min_run: u64, steps: u
     runs
 }
 
+#[test]
+fn a_file_that_became_longer_is_scanned_to_its_old_end() {
+    for form in [BYTES, sums(false), sums(true)] {
+        let grown = [vec![1; 40], vec![0; 60]].concat();
+        let mut data = Memory { files: vec![grown.clone(), grown], form };
+        let mut scanner = Scanner::new(Index::new(1 << 20, 100), form, BLOCK);
+        for (file, size) in [(0, 40), (1, 41), (1, 7), (0, 75)] {
+            scanner.begin(file, size);
+            assert_eq!(scanner.enter(0..size), None);
+            let runs = std::iter::from_fn(|| scanner.next_run(&mut data)).take(100).count();
+            assert!(runs < 100, "{form:?}: {size} bytes");
+            scanner.finish();
+        }
+    }
+}
+
 /// The numbers of the complete blocks.
 fn whole<'n>(numbers: &'n [u8], bytes: &[u8]) -> &'n [u8] {
     &numbers[..bytes.len() / BLOCK as usize]
