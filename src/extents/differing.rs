@@ -113,7 +113,8 @@ impl<'a> Parts<'a> {
         let behind = &mut self.next;
         tree::search(self.fd, self.inode.root, key(next), key(u64::MAX), |item| {
             match FileExtent::read(&item) {
-                Some(FileExtent::Data(part)) => read.push_back(part),
+                // A damaged tree may have empty parts, which would end the comparison.
+                Some(FileExtent::Data(part)) => read.extend((part.length > 0).then_some(part)),
                 Some(FileExtent::Inline(_)) => is_inline = true,
                 None => {}
             }

@@ -112,13 +112,14 @@ pub(crate) fn ancestors(dir: impl AsFd) -> Result<Vec<(u64, u64)>> {
 
 fn open_step(from: BorrowedFd<'_>, path: &[u8], flags: OFlags) -> Result<OwnedFd> {
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-    loop {
-        match openat2(from, path, flags, Mode::empty(), resolve) {
-            // A rename elsewhere while `..` was resolved. The manual says to retry.
-            Err(Errno::AGAIN) => {}
-            result => return result,
-        }
-    }
+    retrying(|| openat2(from, path, flags, Mode::empty(), resolve))
+}
+
+/// Repeats openat2(2) if a rename elsewhere disturbed it, as its manual says. A few times only: while another process has
+/// a lease of the file, opening it fails in the same way.
+pub(crate) fn retrying(open: impl Fn() -> Result<OwnedFd>) -> Result<OwnedFd> {
+    let is_final = |opened: &Result<OwnedFd>| !matches!(opened, Err(Errno::AGAIN));
+    (0..100).map(|_| open()).find(is_final).unwrap_or(Err(Errno::AGAIN))
 }
 
 /// The part of a path that fits one call, and the rest behind the slash.

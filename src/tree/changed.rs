@@ -8,7 +8,7 @@ use crate::sys::btrfs::inode::{self, Inode};
 use crate::sys::btrfs::logical::ROOT_DIRECTORY;
 use crate::sys::btrfs::tree::{self, DIR_INDEX, INODE_ITEM, Key, Step};
 use rustix::fs::FileType;
-use rustix::io::Result;
+use rustix::io::{Errno, Result};
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, HashMap, HashSet};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -112,15 +112,21 @@ impl Changed {
     }
 
     /// The path of a changed directory from the directory `top`. `None` if it does not lie below `top`.
-    pub(crate) fn path(&self, top: u64, directory: u64) -> Option<Vec<u8>> {
+    ///
+    /// # Errors
+    /// `LOOP` if the names lead in a circle: directories were moved into each other while their names were read.
+    pub(crate) fn path(&self, top: u64, directory: u64) -> Result<Option<Vec<u8>>> {
         let (mut names, mut here) = (Vec::new(), directory);
         while here != top {
-            let (parent, name) = self.parents.get(&here)?;
+            if names.len() > self.parents.len() {
+                return Err(Errno::LOOP);
+            }
+            let Some((parent, name)) = self.parents.get(&here) else { return Ok(None) };
             names.push(&name[..]);
             here = *parent;
         }
         names.reverse();
-        Some(names.join(&b'/'))
+        Ok(Some(names.join(&b'/')))
     }
 
     /// The inodes that changed last, with the transactions of their changes, at most [`NEWEST`].
@@ -218,6 +224,15 @@ impl Newest {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_that_lead_in_a_circle_are_an_error() {
+        let parents = [(300, (301, b"A".to_vec())), (301, (300, b"B".to_vec())), (302, (256, b"c".to_vec()))];
+        let changed = Changed { parents: parents.into(), ..Changed::default() };
+        assert_eq!(changed.path(256, 300), Err(Errno::LOOP));
+        assert_eq!(changed.path(256, 302), Ok(Some(b"c".to_vec())));
+        assert_eq!(changed.path(256, 303), Ok(None));
+    }
 
     #[test]
     fn only_the_inodes_that_changed_last_are_kept() {

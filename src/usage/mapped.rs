@@ -105,6 +105,8 @@ pub(super) fn map(volume: &Volume, fd: impl AsFd, status: &Status) -> rustix::io
         // Blocks of the map itself and of attributes belong to the file alone, and are not in the map.
         mapped.own = mapped.disk.saturating_sub(shared);
         mapped.unmapped = mapped.own.saturating_sub(plain);
+        // The map counts the content of compressed extents, and the status their blocks. The file may also have grown.
+        mapped.encoded = mapped.encoded.min(mapped.own);
     }
     Ok(mapped)
 }

@@ -48,6 +48,10 @@ fn touch(a: &Part, b: &Part) -> bool {
 fn replace(file: u32, start: u64, end: u64, source: Source, is_last: bool, context: &mut Context<'_>) -> Result<()> {
     let whole = context.files.whole_blocks(file, end);
     let end = end.min(context.run.catalogue.size(FileId(file)));
+    if start >= end {
+        // The file has grown since the walk. Its new part stays.
+        return Ok(());
+    }
     let before = context.files.pieces(file, start, whole, usize::MAX, false)?;
     if !context.run.dry_run
         && let Some(opened) = context.files.get(file)

@@ -187,7 +187,7 @@ fn add_links(
 ) -> Result<(), ()> {
     let Changes::Subvolume(_, changed) = changes else { return Ok(()) };
     for directory in changed.directories().to_vec() {
-        let Some(below) = changed.path(top.ino, directory) else { continue };
+        let Some(below) = changed.path(top.ino, directory).map_err(|_| ())? else { continue };
         let path = if below.is_empty() { top.path.clone() } else { join(&top.path, &below) };
         let record = previous.reader.directory(&path).map_err(|_| ())?;
         let is_there = record.is_some_and(|cursor| {

@@ -2,6 +2,7 @@
 //! is not opened.
 
 use crate::error::Error;
+use crate::fs::openat::retrying;
 use crate::fs::status::Status;
 use rustix::fs::{self, AtFlags, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::{Errno, Result};
@@ -21,12 +22,7 @@ pub(super) fn open_for_deletion(parent: BorrowedFd<'_>, name: &CStr) -> Result<O
 pub(super) fn open(parent: BorrowedFd<'_>, name: &CStr, flags: OFlags) -> Result<OwnedFd> {
     let flags = flags | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let resolve = ResolveFlags::NO_XDEV | ResolveFlags::NO_SYMLINKS | ResolveFlags::BENEATH;
-    loop {
-        match fs::openat2(parent, name, flags, Mode::empty(), resolve) {
-            Err(Errno::AGAIN) => {}
-            result => return result,
-        }
-    }
+    retrying(|| fs::openat2(parent, name, flags, Mode::empty(), resolve))
 }
 
 /// Gives the owner all rights to a directory that lacks them. Never changes the target of a link.

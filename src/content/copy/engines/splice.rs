@@ -27,8 +27,9 @@ fn copy(job: &mut Job<'_>, ranges: &[Range<u64>]) -> Result<(), Halt> {
             match uninterrupted(call).map_err(judge) {
                 Ok(0) => return Err(Halt::Unclear),
                 Ok(done) => left -= done,
-                // The rest in the pipe is discarded; the written part counts.
-                Err(_) if left < filled => return Ok(filled - left),
+                // The pipe still has the rest, which must not be written at another place. Another engine writes all of
+                // it again.
+                Err(_) if left < filled => return Err(Halt::Unclear),
                 Err(halt) => return Err(halt),
             }
         }
