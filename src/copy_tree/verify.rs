@@ -65,7 +65,7 @@ enum Found {
     Equal,
     /// The sides differ. What to do then.
     Differs(&'static str),
-    /// The source was changed since, or no longer exists.
+    /// The source or its copy was changed since, or the source no longer exists.
     Changed,
     /// Something else is in the copy's place: the file could not be copied, or its copy was replaced since.
     Missing(&'static str),
@@ -122,9 +122,14 @@ impl Verify<'_> {
         part.read_bytes += read;
         part.verified_files += 1;
         self.context.monitor.advance(Amount { files: 1, bytes: before.size });
+        // In this order: another thread that marks the inode notes that first.
+        let is_untouched = Status::of(&copy)?.is_untouched_since(&copied);
+        let is_marked = lock(self.marked).contains(&(copied.dev, copied.ino));
         match Status::of(&source)?.is_untouched_since(&before) {
             false => Ok(Found::Changed),
             true if is_equal => Ok(Found::Equal),
+            true if is_marked => Ok(Found::Differs(MARKED)),
+            true if !is_untouched => Ok(Found::Changed),
             true if self.mark(&copy, &copied) => Ok(Found::Differs(MARKED)),
             true => Ok(Found::Differs("if the source is right, remove this copy, and copy again")),
         }
@@ -133,8 +138,11 @@ impl Verify<'_> {
     /// Gives a wrong copy another time than that of its source, if this run made it. Returns false if it stays as it
     /// is.
     fn mark(&self, copy: &OwnedFd, status: &Status) -> bool {
+        // Each copy is a new inode. The time of its last change says nothing: this run also sets the metadata of older
+        // copies.
+        let Some(made) = status.btime else { return false };
         let clock = self.context.clocks.of(status.dev, copy);
-        if !may_have_changed_since(status.ctime, self.context.begun, clock) {
+        if !may_have_changed_since(made, self.context.begun, clock) {
             return false;
         }
         // Before the time changes, because another thread may look at another name of it.

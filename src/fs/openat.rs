@@ -115,8 +115,8 @@ fn open_step(from: BorrowedFd<'_>, path: &[u8], flags: OFlags) -> Result<OwnedFd
     retrying(|| openat2(from, path, flags, Mode::empty(), resolve))
 }
 
-/// Repeats openat2(2) if a rename elsewhere disturbed it, as its manual says. A few times only: while another process has
-/// a lease of the file, opening it fails in the same way.
+/// Repeats openat2(2) if a rename elsewhere disturbed it, as its manual says. A few times only: while another process
+/// has a lease of the file, opening it fails in the same way.
 pub(crate) fn retrying(open: impl Fn() -> Result<OwnedFd>) -> Result<OwnedFd> {
     let is_final = |opened: &Result<OwnedFd>| !matches!(opened, Err(Errno::AGAIN));
     (0..100).map(|_| open()).find(is_final).unwrap_or(Err(Errno::AGAIN))

@@ -8,7 +8,7 @@ use std::{mem, ptr};
 
 /// The signal handler writes this, without memory of its own.
 const MESSAGE: &[u8] = b"\
-pleach: stopped: it may use no more memory, or no more stack (`ulimit -v`, `ulimit -s`, the limits of a service)\n\
+pleach: stopped: out of memory or stack (see `ulimit -v`, `ulimit -s`, and the limits of the service)\n\
 pleach: published snapshots are not affected; raise the limit, and run the same command again\n";
 
 /// Makes the process exit with this status when it aborts, behind a message. Without it, nothing is lost but the

@@ -58,7 +58,8 @@ use std::sync::Arc;
 use std::time::Instant;
 use xfs::deleted::Deleted;
 
-/// How often a set is measured again, because subvolumes were deleted meanwhile.
+/// How often a set is measured at most. It is measured again if inodes cannot be listed by their numbers, or if a
+/// subvolume was deleted meanwhile.
 const ATTEMPTS: u32 = 8;
 
 /// How the paths are measured.
@@ -154,7 +155,7 @@ fn measure_set(paths: &[PathBuf], how: Set<'_>, options: &Options, monitor: &dyn
         }
         attempts = attempts.again();
     }
-    Err(Error::failed("examine the files"))
+    Err(Error::failed("examine the files").hint("they were deleted or changed meanwhile; run again"))
 }
 
 /// Measures a set. `None` if it must be measured again. Either inodes cannot be listed by their numbers, for example

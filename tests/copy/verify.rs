@@ -7,7 +7,8 @@ use pleach::copy_tree::{self, Options, Placement};
 use pleach::error::Error;
 use pleach::monitor::{Amount, Monitor};
 use std::ffi::OsStr;
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::sync::Mutex;
 
@@ -103,6 +104,25 @@ on_filesystems! {
         assert_eq!(number(&again, "unchanged_files"), 3, "{again}");
         tools::assert_equal_trees(&source, &copied);
         verify(&source, &copied).expect(0);
+    }
+
+    fn an_older_copy_stays_although_this_run_sets_its_mode(fs: &Filesystem) {
+        let (source, copied) = (fs.dir("source"), fs.join("copied"));
+        tree::plain(&source);
+        settle();
+        run([OsStr::new("-T"), source.as_ref(), copied.as_ref()]).expect(0);
+        settle();
+        let copy = copied.join("b");
+        let time = copy.metadata().unwrap().modified().unwrap();
+        overwrite(&copy, 100, b"!");
+        let file = File::options().write(true).open(&copy).unwrap();
+        file.set_modified(time).unwrap();
+        file.set_permissions(Permissions::from_mode(0o600)).unwrap();
+        settle();
+        verify(&source, &copied).expect(4).saying("remove this copy");
+        let kept = copy.metadata().unwrap();
+        assert_eq!(kept.mode(), source.join("b").metadata().unwrap().mode(), "this run has set the mode");
+        assert_eq!(kept.modified().unwrap(), time);
     }
 
     fn what_could_not_be_copied_is_no_damage(fs: &Filesystem) {

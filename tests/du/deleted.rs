@@ -85,8 +85,13 @@ on_filesystems! {
             let names: Vec<_> = stats.rows.iter().map(|row| row.name.as_str()).collect();
             assert_eq!(names, ["one", "three"]);
             let after = du::du(&repo, &["one", "three"], &anew, &pleach::monitor::Silent).unwrap();
-            let bytes = |stats: &du::Stats| stats.rows.iter().map(|row| row.freed.bytes).collect::<Vec<_>>();
-            assert_eq!((stats.set.bytes, bytes(&stats)), (after.set.bytes, bytes(&after)), "{ids:?}, {options:?}");
+            // XFS frees inodes by chunks of 32 KiB, which other tests have inodes in, and later than the files.
+            let slack = if fs.kind == Kind::Xfs { 96 << 10 } else { 0 };
+            let rows = |stats: &du::Stats| stats.rows.iter().map(|row| row.freed.bytes).collect::<Vec<_>>();
+            let bytes = |stats: &du::Stats| [rows(stats), vec![stats.set.bytes]].concat();
+            let (meanwhile, later) = (bytes(&stats), bytes(&after));
+            let is_near = |(one, other): (&u64, &u64)| one.abs_diff(*other) <= slack;
+            assert!(meanwhile.iter().zip(&later).all(is_near), "{meanwhile:?}, {later:?}, {ids:?}, {options:?}");
             tools::let_be_removed(&repo);
             std::fs::remove_dir_all(&repo).unwrap();
             std::fs::remove_dir_all(fs.join("source")).unwrap();

@@ -111,14 +111,17 @@ impl Sshd {
         fs::write(self.file("config"), format!("{lines}\n{config}")).unwrap();
     }
 
-    /// Accepts the key `other` too, but only with these options of authorized_keys(5). `config-other` uses it.
+    /// Accepts the key `other` too, but only with these options of authorized_keys(5), in the place of earlier ones.
+    /// `config-other` uses it.
     pub(crate) fn accept_other_key(&self, options: &str) {
         let config = fs::read_to_string(self.file("config")).unwrap();
         let (user, other) = (self.file("user"), self.file("other"));
         let config = config.replace(user.to_str().unwrap(), other.to_str().unwrap());
         fs::write(self.file("config-other"), config).unwrap();
-        let mut keys = fs::read_to_string(self.file("authorized_keys")).unwrap();
-        keys += &format!("{options} {}", fs::read_to_string(self.file("other.pub")).unwrap());
+        let key = fs::read_to_string(self.file("other.pub")).unwrap();
+        let keys = fs::read_to_string(self.file("authorized_keys")).unwrap();
+        let mut keys: String = keys.split_inclusive('\n').filter(|line| !line.contains(&key)).collect();
+        keys += &format!("{options} {key}");
         fs::write(self.file("authorized_keys"), keys).unwrap();
     }
 

@@ -58,15 +58,12 @@ on_filesystems! {
         fs::create_dir_all(to.join(".pleach/partial/begun")).unwrap();
         fs::create_dir_all(to.join(".pleach/incoming/three/tree")).unwrap();
         write(to.join(".pleach/incoming/three/position"), b"damaged");
-        sshd.accept_other_key(&format!(
-            "command=\"pleach receive --stdio --restrict --append-only '{}'\",restrict",
-            to.display()
-        ));
         let before = tools::inventory(&to);
         // A key with a command of its own is not given the option, but learns that it was asked for.
-        for config in ["config", "config-other"] {
+        for (config, options) in [("config", ""), ("config-other", ""), ("config-other", "--restrict --append-only")] {
+            sshd.accept_other_key(&format!("command=\"pleach receive --stdio {options} '{}'\",restrict", to.display()));
             let run = plan_with(&sshd, config, &repo, &to).expect(0);
-            assert_eq!(planned(&run), [("three".to_string(), "two".into())], "{config}");
+            assert_eq!(planned(&run), [("three".to_string(), "two".into())], "{config} {options}");
             assert_same_lines(&tools::inventory(&to), &before);
         }
         assert_eq!(fs::read_link(to.join("latest")).unwrap(), Path::new("one"));

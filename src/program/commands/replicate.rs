@@ -159,8 +159,12 @@ fn stdout() -> Result<BufWriter<File>> {
 pub(crate) fn run_receive(args: &cli::Receive, globals: &Globals, output: &Output) -> Result<Ended> {
     let repo = args.repo.as_deref().unwrap_or(Path::new(""));
     let mut dry_run = args.dry_run;
-    if let Some(line) = std::env::var_os(ASKED).filter(|_| args.restrict) {
-        dry_run |= check_asked(&line, repo)?.dry_run;
+    if let Some(line) = std::env::var_os(ASKED).filter(|_| args.stdio || args.restrict) {
+        dry_run |= match args.restrict {
+            true => check_asked(&line, repo)?.dry_run,
+            // A key may have a command of its own without `--restrict`.
+            false => asked(&line, repo).is_some_and(|asked| asked.dry_run),
+        };
     }
     if args.init {
         progress::watch(output, |monitor| Repository::open_or_make(repo, monitor))?;

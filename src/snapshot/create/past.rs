@@ -112,7 +112,7 @@ fn without_slash(path: &Path) -> &[u8] {
 }
 
 /// Ends a run that found all its snapshots of the past in the repository: the run that made them may have been killed
-/// behind the last one. Returns the number of problems.
+/// after the last one. Returns the number of problems.
 ///
 /// # Errors
 /// If the repository cannot be locked, or the run is cancelled.
