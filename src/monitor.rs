@@ -8,6 +8,7 @@ mod damage;
 mod event;
 mod note;
 mod reason;
+mod reported;
 
 use crate::error::Error;
 use crate::util::mutex::lock;
@@ -19,6 +20,7 @@ pub use event::{Event, WholeWalk};
 pub(crate) use note::MOST;
 pub use note::Note;
 pub use reason::{CacheFault, EngineRefusal, Pinned, Skip};
+pub(crate) use reported::Reported;
 
 /// An amount of work, done or expected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -68,34 +70,73 @@ impl Change {
 }
 
 /// Receives the progress and the events of an engine. Engines call it from many threads at once.
+///
+/// A report that a monitor does not handle goes to its [`inner`](Monitor::inner) monitor, if it has one.
 pub trait Monitor: Sync {
+    /// Another monitor, for all reports that this one does not handle.
+    fn inner(&self) -> Option<&dyn Monitor> {
+        None
+    }
+
     /// A new part of the work starts. Its name is a participle ("cloning"). `expected` is its amount, if known.
-    fn phase(&self, _name: &str, _expected: Option<Amount>) {}
+    fn phase(&self, name: &str, expected: Option<Amount>) {
+        if let Some(inner) = self.inner() {
+            inner.phase(name, expected);
+        }
+    }
 
     /// More of the current phase is done.
-    fn advance(&self, _done: Amount) {}
+    fn advance(&self, done: Amount) {
+        if let Some(inner) = self.inner() {
+            inner.advance(done);
+        }
+    }
 
     /// One entry failed and was skipped. The run continues and counts it.
-    fn problem(&self, _error: &Error) {}
+    fn problem(&self, error: &Error) {
+        if let Some(inner) = self.inner() {
+            inner.problem(error);
+        }
+    }
 
     /// Something happened that is not a failure.
-    fn event(&self, _event: Event<'_>) {}
+    fn event(&self, event: Event<'_>) {
+        if let Some(inner) = self.inner() {
+            inner.event(event);
+        }
+    }
 
     /// Damage of a snapshot was found: a result, one for each snapshot and path.
-    fn damage(&self, _damage: &Damage<'_>) {}
+    fn damage(&self, damage: &Damage<'_>) {
+        if let Some(inner) = self.inner() {
+            inner.damage(damage);
+        }
+    }
 
     /// A damaged entry of a snapshot was repaired.
-    fn repaired(&self, _repaired: &Repaired<'_>) {}
+    fn repaired(&self, repaired: &Repaired<'_>) {
+        if let Some(inner) = self.inner() {
+            inner.repaired(repaired);
+        }
+    }
 
     /// A line of the plan (`--dry-run`), in the order of the tree.
-    fn planned(&self, _change: Change, _path: &Path) {}
+    fn planned(&self, change: Change, path: &Path) {
+        if let Some(inner) = self.inner() {
+            inner.planned(change, path);
+        }
+    }
 
     /// A line of the plan of a dedupe (`--dry-run`): this many bytes of `path` would share `source`'s extents.
-    fn sharing(&self, _source: &Path, _path: &Path, _bytes: u64) {}
+    fn sharing(&self, source: &Path, path: &Path, bytes: u64) {
+        if let Some(inner) = self.inner() {
+            inner.sharing(source, path, bytes);
+        }
+    }
 
     /// Whether the run should stop. Engines ask between files and during long copies.
     fn is_cancelled(&self) -> bool {
-        false
+        self.inner().is_some_and(Monitor::is_cancelled)
     }
 }
 

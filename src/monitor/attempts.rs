@@ -1,27 +1,21 @@
 //! A monitor for work that is begun again, because something was deleted meanwhile.
 
-use super::{Amount, Event, Monitor};
+use super::{Monitor, Reported};
 use crate::error::Error;
 use crate::util::mutex::{self, lock};
-use std::collections::HashSet;
-use std::collections::hash_map::DefaultHasher;
-use std::hash::{Hash as _, Hasher as _};
 use std::sync::Mutex;
-
-/// How many problems are recognized. Further ones are reported by each attempt.
-const RECOGNIZED: usize = 100_000;
 
 /// A monitor that passes on each problem only in the first attempt that has it.
 pub(crate) struct Attempts<'m> {
     inner: &'m dyn Monitor,
-    earlier: HashSet<u64>,
-    present: Mutex<HashSet<u64>>,
+    earlier: Reported,
+    present: Mutex<Reported>,
 }
 
 impl<'m> Attempts<'m> {
     /// The monitor of the first attempt.
     pub(crate) fn new(inner: &'m dyn Monitor) -> Attempts<'m> {
-        Attempts { inner, earlier: HashSet::new(), present: Mutex::default() }
+        Attempts { inner, earlier: Reported::default(), present: Mutex::default() }
     }
 
     /// The monitor of the next attempt.
@@ -33,36 +27,16 @@ impl<'m> Attempts<'m> {
 }
 
 impl Monitor for Attempts<'_> {
-    fn phase(&self, name: &str, expected: Option<Amount>) {
-        self.inner.phase(name, expected);
-    }
-
-    fn advance(&self, done: Amount) {
-        self.inner.advance(done);
+    fn inner(&self) -> Option<&dyn Monitor> {
+        Some(self.inner)
     }
 
     fn problem(&self, error: &Error) {
-        let mut hasher = DefaultHasher::new();
-        (error.code(), error.to_string()).hash(&mut hasher);
-        let hash = hasher.finish();
-        if self.earlier.contains(&hash) {
+        if self.earlier.has(error) {
             return;
         }
-        {
-            let mut present = lock(&self.present);
-            if present.len() < RECOGNIZED {
-                present.insert(hash);
-            }
-        }
+        lock(&self.present).add(error);
         self.inner.problem(error);
-    }
-
-    fn event(&self, event: Event<'_>) {
-        self.inner.event(event);
-    }
-
-    fn is_cancelled(&self) -> bool {
-        self.inner.is_cancelled()
     }
 }
 

@@ -15,7 +15,7 @@ use super::repository::Repository;
 use super::{Time, source_path};
 use crate::error::{Error, Result};
 use crate::fs::status::Status;
-use crate::monitor::{Amount, Event, Monitor};
+use crate::monitor::{Event, Monitor};
 use crate::tree::exclude;
 use crate::util::text;
 use std::ffi::OsString;
@@ -202,16 +202,8 @@ struct Once<'a> {
 }
 
 impl Monitor for Once<'_> {
-    fn phase(&self, name: &str, expected: Option<Amount>) {
-        self.monitor.phase(name, expected);
-    }
-
-    fn advance(&self, done: Amount) {
-        self.monitor.advance(done);
-    }
-
-    fn problem(&self, error: &Error) {
-        self.monitor.problem(error);
+    fn inner(&self) -> Option<&dyn Monitor> {
+        Some(self.monitor)
     }
 
     fn event(&self, event: Event<'_>) {
@@ -219,10 +211,6 @@ impl Monitor for Once<'_> {
         if !is_known {
             self.monitor.event(event);
         }
-    }
-
-    fn is_cancelled(&self) -> bool {
-        self.monitor.is_cancelled()
     }
 }
 

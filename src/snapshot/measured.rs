@@ -4,7 +4,7 @@
 use super::repository::{CONTROL, Repository};
 use crate::error::{Error, Result};
 use crate::monitor::attempts::Attempts;
-use crate::monitor::{Amount, Event, Monitor};
+use crate::monitor::{Event, Monitor};
 use std::path::{Path, PathBuf};
 
 /// Measures snapshots. One that is deleted meanwhile is reported, once and by its name. Then the figures of the others
@@ -64,12 +64,8 @@ impl<'a> Present<'a> {
 }
 
 impl Monitor for Present<'_> {
-    fn phase(&self, name: &str, expected: Option<Amount>) {
-        self.inner.phase(name, expected);
-    }
-
-    fn advance(&self, done: Amount) {
-        self.inner.advance(done);
+    fn inner(&self) -> Option<&dyn Monitor> {
+        Some(self.inner)
     }
 
     fn problem(&self, error: &Error) {
@@ -77,13 +73,5 @@ impl Monitor for Present<'_> {
         if snapshot.is_none_or(|name| is_there(self.repository, name)) {
             self.inner.problem(error);
         }
-    }
-
-    fn event(&self, event: Event<'_>) {
-        self.inner.event(event);
-    }
-
-    fn is_cancelled(&self) -> bool {
-        self.inner.is_cancelled()
     }
 }

@@ -2,17 +2,12 @@
 
 use super::skipped::Subtrees;
 use crate::error::Error;
-use crate::monitor::{Amount, Change, Damage, Event, MOST, Monitor, Note, Repaired};
+use crate::monitor::{Damage, MOST, Monitor, Note, Reported};
 use crate::util::mutex::{self, lock};
-use std::collections::HashSet;
-use std::collections::hash_map::DefaultHasher;
-use std::hash::{Hash as _, Hasher as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::sync::Mutex;
 
-/// How many different problems are recognized when they are reported again.
-const RECOGNIZED: usize = 100_000;
 /// How many bytes the paths of skipped entries take at most.
 const SKIPPED: usize = 1 << 20;
 
@@ -50,7 +45,7 @@ pub(crate) struct Noting<'m> {
     inner: &'m dyn Monitor,
     notes: Mutex<Notes>,
     /// Problems that were passed on, if each is passed on only once.
-    seen: Option<Mutex<HashSet<u64>>>,
+    seen: Option<Mutex<Reported>>,
 }
 
 impl<'m> Noting<'m> {
@@ -75,21 +70,13 @@ impl<'m> Noting<'m> {
     }
 
     fn is_repeated(&self, error: &Error) -> bool {
-        let Some(seen) = &self.seen else { return false };
-        let mut hasher = DefaultHasher::new();
-        (error.code(), error.to_string()).hash(&mut hasher);
-        let (mut seen, hash) = (lock(seen), hasher.finish());
-        if seen.len() < RECOGNIZED { !seen.insert(hash) } else { seen.contains(&hash) }
+        self.seen.as_ref().is_some_and(|seen| !lock(seen).add(error))
     }
 }
 
 impl Monitor for Noting<'_> {
-    fn phase(&self, name: &str, expected: Option<Amount>) {
-        self.inner.phase(name, expected);
-    }
-
-    fn advance(&self, done: Amount) {
-        self.inner.advance(done);
+    fn inner(&self) -> Option<&dyn Monitor> {
+        Some(self.inner)
     }
 
     fn problem(&self, error: &Error) {
@@ -109,10 +96,6 @@ impl Monitor for Noting<'_> {
         self.inner.problem(error);
     }
 
-    fn event(&self, event: Event<'_>) {
-        self.inner.event(event);
-    }
-
     fn damage(&self, damage: &Damage<'_>) {
         {
             let mut notes = lock(&self.notes);
@@ -121,22 +104,6 @@ impl Monitor for Noting<'_> {
             }
         }
         self.inner.damage(damage);
-    }
-
-    fn repaired(&self, repaired: &Repaired<'_>) {
-        self.inner.repaired(repaired);
-    }
-
-    fn planned(&self, change: Change, path: &Path) {
-        self.inner.planned(change, path);
-    }
-
-    fn sharing(&self, source: &Path, path: &Path, bytes: u64) {
-        self.inner.sharing(source, path, bytes);
-    }
-
-    fn is_cancelled(&self) -> bool {
-        self.inner.is_cancelled()
     }
 }
 

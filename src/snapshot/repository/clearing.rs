@@ -2,7 +2,7 @@
 //! run.
 
 use crate::error::{Error, Result};
-use crate::monitor::{Amount, Event, Monitor};
+use crate::monitor::Monitor;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A clearing in progress. Its steps get it instead of returning errors, so none of them can end a run. It is the
@@ -29,25 +29,13 @@ impl<'a> Clearing<'a> {
 }
 
 impl Monitor for Clearing<'_> {
-    fn phase(&self, name: &str, expected: Option<Amount>) {
-        self.monitor.phase(name, expected);
-    }
-
-    fn advance(&self, done: Amount) {
-        self.monitor.advance(done);
+    fn inner(&self) -> Option<&dyn Monitor> {
+        Some(self.monitor)
     }
 
     fn problem(&self, error: &Error) {
         self.errors.fetch_add(1, Ordering::Relaxed);
         self.monitor.problem(error);
-    }
-
-    fn event(&self, event: Event<'_>) {
-        self.monitor.event(event);
-    }
-
-    fn is_cancelled(&self) -> bool {
-        self.monitor.is_cancelled()
     }
 }
 
@@ -55,21 +43,9 @@ impl Monitor for Clearing<'_> {
 pub(crate) struct Unreported<'a>(pub(crate) &'a dyn Monitor);
 
 impl Monitor for Unreported<'_> {
-    fn phase(&self, name: &str, expected: Option<Amount>) {
-        self.0.phase(name, expected);
-    }
-
-    fn advance(&self, done: Amount) {
-        self.0.advance(done);
+    fn inner(&self) -> Option<&dyn Monitor> {
+        Some(self.0)
     }
 
     fn problem(&self, _: &Error) {}
-
-    fn event(&self, event: Event<'_>) {
-        self.0.event(event);
-    }
-
-    fn is_cancelled(&self) -> bool {
-        self.0.is_cancelled()
-    }
 }
