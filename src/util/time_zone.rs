@@ -16,6 +16,11 @@ pub(crate) fn local() -> Option<TimeZone> {
     if is_readable() { TimeZone::try_system().ok() } else { None }
 }
 
+/// The local time zone, or UTC if it cannot be found.
+pub(crate) fn local_or_utc() -> TimeZone {
+    local().unwrap_or(TimeZone::UTC)
+}
+
 /// Whether looking for the local time zone reads no file without an end: a device, a pipe, or one that is too long. A
 /// library that looks for the zone itself must not be called otherwise.
 pub(crate) fn is_readable() -> bool {

@@ -1,34 +1,14 @@
 //! `--verify` reads both sides back and finds differences.
 
 use super::{copy, run};
+use crate::harness::meddler::{Meddler, When};
 use crate::harness::*;
 use crate::on_filesystems;
 use pleach::copy_tree::{self, Options, Placement};
-use pleach::error::Error;
-use pleach::monitor::{Amount, Monitor};
 use std::ffi::OsStr;
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
-use std::sync::Mutex;
-
-/// Damages copies when they are complete, before they are read back.
-struct Spoils<F> {
-    spoil: F,
-    problems: Mutex<Vec<String>>,
-}
-
-impl<F: Fn() + Sync> Monitor for Spoils<F> {
-    fn phase(&self, name: &str, _: Option<Amount>) {
-        if name == "verifying" {
-            (self.spoil)();
-        }
-    }
-
-    fn problem(&self, error: &Error) {
-        self.problems.lock().unwrap().push(error.to_string());
-    }
-}
 
 fn verify(from: &Path, to: &Path) -> Run {
     run([OsStr::new("--verify"), "-T".as_ref(), from.as_ref(), to.as_ref()])
@@ -92,10 +72,10 @@ on_filesystems! {
                 File::options().write(true).open(copied.join(name)).unwrap().set_modified(time).unwrap();
             }
         };
-        let monitor = Spoils { spoil, problems: Mutex::default() };
+        let monitor = Meddler::new(When::Verifying, spoil);
         let options = Options { verify: true, threads: Some(2), into: Placement::Name, ..Options::default() };
         let stats = copy_tree::copy(std::slice::from_ref(&source), &copied, &options, &monitor).unwrap();
-        let problems = monitor.problems.into_inner().unwrap();
+        let problems = monitor.problems();
         assert_eq!((stats.damaged, stats.errors, problems.len()), (3, 0, 3), "{problems:?}");
         let is_marked = |problem: &String| problem.ends_with("so that the next run copies it again)");
         assert!(problems.iter().all(is_marked), "{problems:?}");

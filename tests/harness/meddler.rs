@@ -11,6 +11,8 @@ pub(crate) enum When {
     Copying,
     /// All files are made, and wait for the sync.
     Syncing,
+    /// All copies are complete, and are read again.
+    Verifying,
     /// It was decided to look only at what changed, and the walk has not begun.
     Narrowing,
 }
@@ -54,7 +56,12 @@ impl<F: Fn() + Sync> Monitor for Meddler<F> {
     }
 
     fn phase(&self, name: &str, _: Option<Amount>) {
-        if self.when == When::Syncing && name == "syncing" {
+        let is_now = match self.when {
+            When::Syncing => name == "syncing",
+            When::Verifying => name == "verifying",
+            When::Copying | When::Narrowing => false,
+        };
+        if is_now {
             self.once.call_once(&self.meddle);
         }
     }

@@ -8,9 +8,8 @@
 mod event;
 
 use super::run::succeeds;
-use event::ENCODED;
 pub(crate) use event::Event;
-use rustix::fs::{FallocateFlags, fallocate};
+use event::{ENCODED, IMAGE, punch};
 use std::env;
 use std::fs::{self, File};
 use std::io::{self, BufRead as _, BufReader};
@@ -20,9 +19,6 @@ use std::process::{self, Child, Command, Stdio};
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
-
-/// The name of the only file of the filesystem.
-const IMAGE: &str = "image";
 
 /// The requests to a device, in their order, in two files without names.
 pub(crate) struct Journal {
@@ -52,10 +48,7 @@ impl Journal {
                 self.data.read_exact_at(&mut content, kept)?;
                 image.write_all_at(&content, at)
             }
-            Event::Zeros { at, length } => {
-                fallocate(image, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, at, length)?;
-                Ok(())
-            }
+            Event::Zeros { at, length } => punch(image, at, length),
             Event::Flush => Ok(()),
         }
     }

@@ -1,4 +1,11 @@
-//! A request to a device, and its form in a file. The harness and the server of the recorder share this file.
+//! What the harness and the server of the recorder share: the requests to a device, and their form in a file.
+
+use rustix::fs::{FallocateFlags, fallocate};
+use std::fs::File;
+use std::io;
+
+/// The name of the only file of the filesystem.
+pub(crate) const IMAGE: &str = "image";
 
 /// A request that the device has completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,4 +35,10 @@ impl Event {
         }
         encoded
     }
+}
+
+/// Sets a range of an image to zeros.
+pub(crate) fn punch(image: &File, at: u64, length: u64) -> io::Result<()> {
+    fallocate(image, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, at, length)?;
+    Ok(())
 }

@@ -6,13 +6,13 @@
 
 mod event;
 
-use event::Event;
+use event::{Event, IMAGE, punch};
 use fuser::{
     Config, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo, KernelConfig,
     LockOwner, MountOption, OpenFlags, ReplyAttr, ReplyData, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs,
     ReplyWrite, Request, Session, WriteFlags,
 };
-use rustix::fs::{FallocateFlags, fallocate};
+use rustix::fs::FallocateFlags;
 use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
 use std::env;
 use std::ffi::OsStr;
@@ -23,8 +23,7 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, UNIX_EPOCH};
 
-/// The only file of the filesystem.
-const IMAGE: &str = "image";
+/// The number of the image.
 const IMAGE_INODE: INodeNo = INodeNo(2);
 /// The kernel may keep names and attributes for as long as it likes.
 const FOREVER: Duration = Duration::from_secs(1 << 20);
@@ -221,9 +220,4 @@ impl Filesystem for Recording {
             Err(error) => reply.error(error.into()),
         }
     }
-}
-
-fn punch(image: &File, at: u64, length: u64) -> io::Result<()> {
-    fallocate(image, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, at, length)?;
-    Ok(())
 }

@@ -248,7 +248,7 @@ fn time_in_name(name: &str) -> Option<Time> {
     let part = |range: std::ops::Range<usize>| digits.get(range).map_or(Some(0), |part| part.parse::<i8>().ok());
     let year = digits.get(0..4)?.parse().ok()?;
     let moment = DateTime::new(year, part(4..6)?, part(6..8)?, part(8..10)?, part(10..12)?, part(12..14)?, 0).ok()?;
-    let zone = if is_utc { TimeZone::UTC } else { time_zone::local().unwrap_or(TimeZone::UTC) };
+    let zone = if is_utc { TimeZone::UTC } else { time_zone::local_or_utc() };
     let seconds = zone.to_zoned(moment).ok()?.timestamp().as_second();
     Some(Time { seconds, nanos: 0 })
 }

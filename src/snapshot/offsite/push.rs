@@ -14,7 +14,6 @@ use crate::snapshot::manifest::Reader;
 use crate::snapshot::repository::{self, Repository, SnapshotInfo};
 use crate::util::time_zone;
 use jiff::Timestamp;
-use jiff::tz::TimeZone;
 use rustic_core::repofile::SnapshotFile;
 use rustic_core::{BackupOptions, ParentOptions, SnapshotGroupCriterion};
 use std::collections::HashSet;
@@ -320,7 +319,7 @@ fn again(store: &Store, mut file: SnapshotFile, info: &SnapshotInfo, parent: &St
         (summary.data_added, summary.data_added_packed) = (0, 0);
         (summary.data_added_files, summary.data_added_files_packed) = (0, 0);
         (summary.data_added_trees, summary.data_added_trees_packed) = (0, 0);
-        summary.backup_start = Timestamp::now().to_zoned(time_zone::local().unwrap_or(TimeZone::UTC));
+        summary.backup_start = Timestamp::now().to_zoned(time_zone::local_or_utc());
         summary.backup_end = summary.backup_start.clone();
         (summary.backup_duration, summary.total_duration) = (0.0, 0.0);
         file.summary = Some(summary);

@@ -73,7 +73,7 @@ impl Calendar {
                 let set = std::env::var_os("TZ").map(|zone| text::escape(&zone));
                 set.map_or_else(|| unknown("of this machine"), |zone| unknown(&format!("'{zone}' that TZ names")))
             })?,
-            None => time_zone::local().unwrap_or(TimeZone::UTC),
+            None => time_zone::local_or_utc(),
         };
         Ok(Calendar(zone))
     }

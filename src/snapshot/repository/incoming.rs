@@ -33,9 +33,7 @@ pub(crate) fn incoming(repository: &Repository, name: &str, is_based: bool) -> O
 pub(crate) fn incoming_position(repository: &Repository, name: &str) -> Option<File> {
     check_name(name).ok()?;
     repository.root.stat(name).ok().filter(Option::is_none)?;
-    let dir = repository.control.dir_if_any(INCOMING)?.dir(name).ok()?;
-    dir.has_dir("tree").ok().filter(|has| *has)?;
-    dir.file(POSITION, OFlags::RDONLY, Mode::empty()).ok()
+    position(&repository.control.dir_if_any(INCOMING)?, name.as_bytes())
 }
 
 /// Removes snapshots that cannot go on, and completes those that a killed run published.
@@ -67,8 +65,12 @@ fn clear_ended(repository: &Repository, area: &Dir, name: &[u8], fresh: &FreshNa
 
 /// When the position of an unfinished snapshot was noted last, if it can go on.
 fn begun(area: &Dir, name: &[u8]) -> Option<SystemTime> {
+    position(area, name)?.metadata().ok()?.modified().ok()
+}
+
+/// The file that notes how far an unfinished snapshot was received, if it has a tree.
+fn position(area: &Dir, name: &[u8]) -> Option<File> {
     let dir = area.dir(os(name)).ok()?;
     dir.has_dir("tree").ok().filter(|has| *has)?;
-    let position = dir.file(POSITION, OFlags::RDONLY, Mode::empty()).ok()?;
-    position.metadata().ok()?.modified().ok()
+    dir.file(POSITION, OFlags::RDONLY, Mode::empty()).ok()
 }
