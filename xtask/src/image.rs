@@ -64,6 +64,31 @@ impl Kind {
     }
 }
 
+/// The memory that must be available before images are kept in it, in MiB: all of them together are smaller.
+const MEMORY: u64 = 16 << 10;
+
+/// A directory for images, in a run's directory: in memory if there is plenty of it, because then no test waits for the
+/// disk. The filesystems in the images are the same.
+pub fn directory(run: &Path) -> Result<PathBuf> {
+    let images = run.join("images");
+    fs::create_dir_all(&images).with_context(|| format!("cannot make {}", images.display()))?;
+    let available = available_memory().unwrap_or(0);
+    if available >= MEMORY {
+        let size = format!("size={}m", available / 4 * 3);
+        output(program("mount").args(["-t", "tmpfs", "-o", &size, "tmpfs"]).arg(&images))?;
+    }
+    let place = if available >= MEMORY { "memory" } else { "files" };
+    println!("the filesystems of the tests are in {place}: {} GiB of memory are available", available >> 10);
+    Ok(images)
+}
+
+/// The memory that the kernel could give to programs, in MiB.
+fn available_memory() -> Option<u64> {
+    let lines = fs::read_to_string("/proc/meminfo").ok()?;
+    let line = lines.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    Some(line.trim().strip_suffix(" kB")?.parse::<u64>().ok()? >> 10)
+}
+
 /// A mounted image. Dropping it unmounts it.
 pub struct Mounted {
     kind: Kind,

@@ -5,7 +5,7 @@
 
 use crate::command;
 use crate::failures::Failures;
-use crate::image::{Kind, Mounted};
+use crate::image::{self, Kind, Mounted};
 use crate::namespace::{self, Rights};
 use crate::packages;
 use crate::rundir::RunDir;
@@ -120,10 +120,11 @@ pub(crate) fn with_filesystems(
     kinds: &[Kind],
     tests: impl FnOnce(&Variables) -> Result<Outcome>,
 ) -> Result<Outcome> {
+    let images = image::directory(dir)?;
     let mut mounted = Vec::new();
     for &(variable, name, kind, mebibytes) in FILESYSTEMS {
         if kinds.contains(&kind) || variable == ELSEWHERE {
-            mounted.push((variable, name, Mounted::create(kind, dir, name, mebibytes)?));
+            mounted.push((variable, name, Mounted::create(kind, &images, name, mebibytes)?));
         }
     }
     let variables = mounted.iter().map(|(variable, _, fs)| (*variable, fs.path().into())).collect();
