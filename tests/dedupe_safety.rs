@@ -1,6 +1,7 @@
 //! `pleach dedupe` with concurrent writers, on files that it cannot share, and interrupted.
 
 use crate::dedupe::{dedupe, dedupe_with, run_dedupe};
+use crate::harness::meddler::Stop;
 use crate::harness::own::Own;
 use crate::harness::swap::Swap;
 use crate::harness::*;
@@ -129,13 +130,14 @@ on_filesystems! {
                     number += 1;
                 }
             });
+            let until_here = Stop(&stop);
             for _ in 0..12 {
                 let run = run_dedupe(&["--no-cache"], &dir);
                 assert!([0, 3].contains(&run.status), "{run:?}");
                 let bug = run.stderr.contains("bug");
                 assert!(!bug, "{run:?}");
             }
-            stop.store(true, Ordering::Relaxed);
+            drop(until_here);
             let parts = overwriter.join().expect("the overwriter saw what it wrote");
             let appended = appender.join().expect("the appender ends");
             cutter.join().expect("the cutter ends");

@@ -31,10 +31,10 @@ struct Decoy {
     to: PathBuf,
 }
 
-/// Exchanges names and decoys as fast as possible until it is stopped.
+/// Exchanges names and decoys as fast as possible until it is stopped or dropped.
 struct Swapper {
     stop: Arc<AtomicBool>,
-    thread: JoinHandle<u64>,
+    thread: Option<JoinHandle<u64>>,
 }
 
 impl Swapper {
@@ -57,13 +57,19 @@ impl Swapper {
             }
             swaps
         });
-        Swapper { stop, thread }
+        Swapper { stop, thread: Some(thread) }
     }
 
     /// Stops it, and returns the number of exchanges.
-    fn stop(self) -> u64 {
+    fn stop(mut self) -> u64 {
         self.stop.store(true, Ordering::Relaxed);
-        self.thread.join().expect("exchanging names does not fail")
+        self.thread.take().expect("nobody waited for it").join().expect("exchanging names does not fail")
+    }
+}
+
+impl Drop for Swapper {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
     }
 }
 

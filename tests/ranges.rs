@@ -5,6 +5,7 @@ mod btrfs;
 mod checksums;
 mod random;
 
+use crate::harness::meddler::Stop;
 use crate::harness::own::Own;
 use crate::harness::*;
 use random::{Random, random_tree};
@@ -354,12 +355,13 @@ on_own_filesystems! {
                 }
                 expected
             });
+            let until_here = Stop(&stop);
             for _ in 0..4 {
                 // Warnings about changing files are allowed; they cause exit status 3.
                 let run = pleach(args(&["--no-cache"], &dir));
                 assert!([0, 3].contains(&run.status), "{run:?}");
             }
-            stop.store(true, Ordering::Relaxed);
+            drop(until_here);
             writer.join().expect("the writer ends")
         });
         own.remount();

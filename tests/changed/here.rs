@@ -2,6 +2,7 @@
 //! last version.
 
 use super::*;
+use crate::harness::meddler::Stop;
 use crate::on_filesystems;
 
 /// Rewrites a whole file with some blocks changed, like programs that save files.
@@ -197,12 +198,11 @@ on_filesystems! {
                     begun.store(true, Ordering::Relaxed);
                 }
             });
+            let _stop = Stop(&done);
             while !begun.load(Ordering::Relaxed) {
                 std::thread::yield_now();
             }
-            let run = pleach(snapshot_named("second", &source, &repo));
-            done.store(true, Ordering::Relaxed);
-            run.expect(0).summary()
+            pleach(snapshot_named("second", &source, &repo)).expect(0).summary()
         });
         assert_eq!(numbers(&summary, ["changed_files", "errors"]), [1, 0], "{summary}");
         let kept = fs::read(inside(&repo, "second", &source).join("image")).expect("the snapshot can be read");

@@ -1,6 +1,7 @@
 //! Snapshots that fail, or lack a file.
 
 use super::*;
+use crate::harness::meddler::Stop;
 use crate::harness::mounted::Mounted;
 use crate::harness::own::Own;
 use std::fs::File;
@@ -55,10 +56,8 @@ fn of_a_file_that_changes(_: &Scene) -> Option<Run> {
                 thread::sleep(Duration::from_millis(2));
             }
         });
-        let run =
-            scene.with_fault(&format!("{READS}:delay_enter=30000"), "/home/ann/log", "snapshot /home/ann /backup");
-        has_ended.store(true, Ordering::Relaxed);
-        run
+        let _stop = Stop(&has_ended);
+        scene.with_fault(&format!("{READS}:delay_enter=30000"), "/home/ann/log", "snapshot /home/ann /backup")
     })
 }
 

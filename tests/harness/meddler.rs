@@ -1,8 +1,19 @@
-//! Another process, simulated: it interferes once during a run.
+//! Another process, simulated: it interferes once during a run, or in a thread of the test until it is stopped.
 
 use pleach::error::Error;
 use pleach::monitor::{Amount, Event, Monitor};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, Once};
+
+/// Sets a flag when it is dropped, also by a panic. Otherwise threads that work until the flag is set would not end,
+/// and neither would the failed test.
+pub(crate) struct Stop<'a>(pub(crate) &'a AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
 
 /// The moment at which it interferes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

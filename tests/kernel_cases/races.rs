@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::dedupe::{dedupe_with, run_dedupe};
+use crate::harness::meddler::Stop;
 use crate::on_filesystems;
 use std::fs::File;
 use std::io::Write as _;
@@ -23,15 +24,6 @@ const REQUESTS: usize = 1000;
 
 /// Changes the byte in a file and restores it, until it must stop.
 type Writer = fn(&Path, &AtomicBool);
-
-/// Sets a flag when it is dropped, also by a panic: otherwise the threads that wait for the flag would not end.
-struct Stop<'a>(&'a AtomicBool);
-
-impl Drop for Stop<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
 
 fn by_calls(path: &Path, stop: &AtomicBool) {
     let file = File::options().write(true).open(path).expect("a file can be opened");

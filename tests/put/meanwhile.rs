@@ -2,6 +2,7 @@
 
 use super::refusal::wait_for_temporaries;
 use super::*;
+use crate::harness::meddler::Stop;
 use crate::on_filesystems;
 use std::os::unix::fs::FileExt as _;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -69,6 +70,7 @@ on_filesystems! {
                     std::thread::sleep(std::time::Duration::from_millis(1));
                 }
             });
+            let _stop = Stop(&done);
             for _ in 0..5 {
                 put_well(&dest, &["--base", base.to_str().expect("a plain path")], &content);
                 // The same with the blocks at other offsets.
@@ -80,7 +82,6 @@ on_filesystems! {
                 in_shell(&format!("$PUT put --base {} \"$1\" < {}", base.display(), source.display()), &dest).expect(0);
                 assert_content(&dest, &content);
             }
-            done.store(true, Ordering::Relaxed);
         });
     }
 
