@@ -1,7 +1,7 @@
 //! A push that is interrupted, killed, cut off or out of space: the store stays sound, and the next run goes on.
 
 use super::lines::{Judged, Listed, PruneSums, PushSums, Pushed, sums};
-use super::stores::{Backend, Store};
+use super::stores::{Backend, Store, take_quick_key};
 use super::{below, in_store, take, two_nights};
 use crate::harness::own::Own;
 use crate::harness::random::{Random, seed};
@@ -127,6 +127,7 @@ on_filesystems! {
         let other = fs.join("other store").display().to_string();
         store.url = other;
         store.run("init", &[]).expect(0);
+        take_quick_key(&fs.join("other store"));
         let mut completed = 0;
         for kill in 0..5 {
             let mut push = begin(&store, &repo);
@@ -170,6 +171,7 @@ on_filesystems! {
             drop(file);
             let store = Store::start_in(&fs, &dir, backend);
             store.run("init", &[]).expect(0);
+            take_quick_key(&dir);
             let run = store.run("push", &[repo.as_ref()]).expect(1);
             assert!(run.stderr.contains(&store.url) && !run.stderr.contains("panicked"), "{backend:?}: {run:?}");
             if backend == Backend::Local {
