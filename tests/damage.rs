@@ -30,7 +30,7 @@ const ADDRESSES: &str = "--as=2147483648";
 
 /// Of the kinds of damage to each thing, one in so many is chosen, and another one in each run of the tests.
 /// `PLEACH_TEST_DAMAGE=1` chooses all.
-const PART: usize = 4;
+const PART: usize = 8;
 
 /// The chosen kinds of damage to a thing.
 fn chosen(object: Object, kind: Kind) -> Vec<Damage> {

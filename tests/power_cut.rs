@@ -252,7 +252,7 @@ impl Whole {
 /// The number of moments at which the power is cut.
 fn moments() -> usize {
     let set = env::var("PLEACH_TEST_POWER_CUTS").ok();
-    set.map_or(3, |number| number.parse().expect("PLEACH_TEST_POWER_CUTS is a number")).max(2)
+    set.map_or(2, |number| number.parse().expect("PLEACH_TEST_POWER_CUTS is a number")).max(2)
 }
 
 /// Distributes the items over this many lists, each spread over the whole.

@@ -32,6 +32,18 @@ fn hashed(name: &[u8], content: &[u8], holes: u64) -> Entry {
     entry
 }
 
+/// The bytes in the sample: never changed.
+fn bytes(seed: u64, length: usize) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+    let words = (0..length.div_ceil(8)).flat_map(|_| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state.to_le_bytes()
+    });
+    words.take(length).collect()
+}
+
 /// Data, a hole, data.
 fn image() -> Vec<u8> {
     [bytes(1, 4 * BLOCK), vec![0; 4 * BLOCK], bytes(2, 4 * BLOCK + 7)].concat()
