@@ -80,6 +80,8 @@ pub(crate) struct Filesystem {
     scratch: PathBuf,
     /// The lock of the only test that may fill the filesystem.
     _alone: Option<MutexGuard<'static, ()>>,
+    /// The filesystem, if it belongs to this test.
+    _own: Option<own::Own>,
 }
 
 impl Filesystem {
@@ -101,7 +103,7 @@ impl Filesystem {
         }
         fs::create_dir(&scratch).expect("a scratch directory can be made");
         let alone = (kind == Kind::XfsSmall).then(|| ALONE.lock().unwrap_or_else(PoisonError::into_inner));
-        Ok(Filesystem { kind, scratch, _alone: alone })
+        Ok(Filesystem { kind, scratch, _alone: alone, _own: None })
     }
 
     /// The scratch directory.
@@ -124,6 +126,15 @@ impl Filesystem {
     /// A scratch directory on another filesystem, which cannot share extents with any of the tested ones.
     pub(crate) fn elsewhere(&self) -> Filesystem {
         Filesystem::open(Kind::XfsOther, "elsewhere::source").expect("`cargo xtask test` mounts it with any other")
+    }
+
+    /// A directory on a filesystem of the same kind that no other test uses: for commands that search all of it, and
+    /// open files of others.
+    pub(crate) fn alone(&self) -> Filesystem {
+        let own = own::Own::new(self.kind, "alone", 400, &[], "").expect("this test has a filesystem");
+        let scratch = own.join("scratch");
+        fs::create_dir(&scratch).expect("a scratch directory can be made");
+        Filesystem { kind: self.kind, scratch, _alone: None, _own: Some(own) }
     }
 
     /// Whether files can share extents here.

@@ -18,6 +18,7 @@ const MIB: u64 = 1 << 20;
 
 on_filesystems! {
     [xfs, btrfs] fn every_file_that_holds_an_extent_is_named(fs: &Filesystem) {
+        let fs = &fs.alone();
         let file = fs.join("file");
         tools::write_in_one_extent(&file, &bytes(1, 2 << 20));
         let dir = fs.dir("elsewhere/deep");
@@ -36,6 +37,7 @@ on_filesystems! {
     }
 
     [xfs, btrfs] fn a_file_that_shares_nothing_is_held_by_itself(fs: &Filesystem) {
+        let fs = &fs.alone();
         let file = fs.join("file");
         write(&file, &bytes(2, 300_000));
         assert_eq!(paths(&owners(&file)), BTreeSet::from([file.clone()]));
@@ -46,6 +48,7 @@ on_filesystems! {
     }
 
     [xfs, btrfs] fn a_deleted_file_that_is_still_open_is_an_owner_without_a_name(fs: &Filesystem) {
+        let fs = &fs.alone();
         let (file, gone) = (fs.join("file"), fs.join("gone"));
         tools::write_in_one_extent(&file, &bytes(3, 1 << 20));
         clone(&file, &gone);
@@ -64,6 +67,7 @@ on_filesystems! {
     }
 
     [xfs, btrfs] fn only_root_learns_who_holds_an_extent(fs: &Filesystem) {
+        let fs = &fs.alone();
         let file = fs.join("file");
         tools::write_in_one_extent(&file, &bytes(4, 100_000));
         let mut command = Command::new("setpriv");
@@ -82,6 +86,7 @@ on_filesystems! {
     }
 
     [xfs] fn a_file_without_extents_that_can_be_told_is_named_beside_the_others(fs: &Filesystem) {
+        let fs = &fs.alone();
         let (file, memory) =
             (fs.join("file"), tempfile::NamedTempFile::new_in("/dev/shm").expect("a file can be made"));
         write(&file, &bytes(5, 100_000));
@@ -92,6 +97,7 @@ on_filesystems! {
     }
 
     [xfs] fn owners_are_not_told_in_the_formats_of_others(fs: &Filesystem) {
+        let fs = &fs.alone();
         let file = fs.join("file");
         write(&file, &bytes(5, 100_000));
         for format in ["filefrag", "xfs_io"] {
@@ -101,6 +107,7 @@ on_filesystems! {
     }
 
     [xfs, btrfs] fn owners_of_files_below_a_directory_are_told_file_by_file(fs: &Filesystem) {
+        let fs = &fs.alone();
         let dir = fs.dir("dir");
         for name in ["a", "b"] {
             tools::write_in_one_extent(&dir.join(name), &bytes(name.len() as u64, 200_000));
@@ -117,6 +124,7 @@ on_filesystems! {
     }
 
     [xfs, btrfs] fn hostile_names_reach_no_terminal_and_every_script(fs: &Filesystem) {
+        let fs = &fs.alone();
         let file = fs.join("file");
         write(&file, &bytes(6, 200_000));
         let hostile = fs.join(OsStr::from_bytes(b"a\n\x1b[31m\xff"));
@@ -129,6 +137,7 @@ on_filesystems! {
     }
 
     [xfs, btrfs] fn an_inode_of_many_names_is_told_by_all_of_them(fs: &Filesystem) {
+        let fs = &fs.alone();
         let (file, dir) = (fs.join("file"), fs.dir("dir"));
         write(&file, &bytes(7, 200_000));
         clone(&file, &dir.join("first"));
@@ -143,6 +152,7 @@ on_filesystems! {
     }
 
     [btrfs] fn who_holds_another_part_of_an_extent_is_told_apart(fs: &Filesystem) {
+        let fs = &fs.alone();
         let (file, head, tail) = (fs.join("file"), fs.join("head"), fs.join("tail"));
         tools::write_in_one_extent(&file, &bytes(9, 1 << 20));
         clone_part(&file, &head, 0, 65536, 0);
@@ -159,6 +169,7 @@ on_filesystems! {
     }
 
     [btrfs] fn owners_of_compressed_extents_hold_what_they_hold(fs: &Filesystem) {
+        let fs = &fs.alone();
         let file = fs.join("file");
         File::create(&file).expect("a file can be made");
         finish(Command::new("btrfs").args(["property", "set"]).arg(&file).args(["compression", "zstd"])).expect(0);
@@ -183,6 +194,7 @@ on_filesystems! {
     }
 
     [xfs] fn a_name_hidden_below_another_mount_is_not_made_up(fs: &Filesystem) {
+        let fs = &fs.alone();
         let (file, dir) = (fs.join("file"), fs.dir("hidden"));
         write(&file, &bytes(10, 200_000));
         clone(&file, &dir.join("clone"));
