@@ -1,4 +1,4 @@
-//! A filesystem for one test, in an image next to the shared ones: for tests that count its free space, fill it, mount
+//! A filesystem for one test, mounted next to the shared ones: for tests that count its free space, fill it, mount
 //! it with options, or read its device.
 
 use super::{Kind, finish, skip};
@@ -31,8 +31,9 @@ impl Own {
             return None;
         };
         let beside = Path::new(&shared).parent().expect("a mount point is in the run's directory");
+        let images = env::var_os("PLEACH_TEST_IMAGES").expect("`cargo xtask test` names a directory for images");
         let name = format!("own-{}", NUMBER.fetch_add(1, Ordering::Relaxed));
-        let (image, path) = (beside.join(format!("{name}.img")), beside.join(name));
+        let (image, path) = (Path::new(&images).join(format!("{name}.img")), beside.join(name));
         File::create(&image).and_then(|file| file.set_len(mebibytes << 20)).expect("an image can be made");
         run(Command::new(format!("mkfs.{}", kind.name())).arg("-q").args(mkfs).arg(&image));
         fs::create_dir(&path).expect("a mount point can be made");

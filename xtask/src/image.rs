@@ -69,15 +69,20 @@ const MEMORY: u64 = 16 << 10;
 
 /// A directory for images, in a run's directory: in memory if there is plenty of it, because then no test waits for the
 /// disk. The filesystems in the images are the same.
+///
+/// Nothing may be mounted below it. Otherwise, if the run's directory is removed while the namespace of a killed run is
+/// ending, the kernel keeps both for ever: the mounts use the images, and the directory of the images has the mounts.
 pub fn directory(run: &Path) -> Result<PathBuf> {
     let images = run.join("images");
     fs::create_dir_all(&images).with_context(|| format!("cannot make {}", images.display()))?;
     let available = available_memory().unwrap_or(0);
-    if available >= MEMORY {
+    let place = if available >= MEMORY {
         let size = format!("size={}m", available / 4 * 3);
         output(program("mount").args(["-t", "tmpfs", "-o", &size, "tmpfs"]).arg(&images))?;
-    }
-    let place = if available >= MEMORY { "memory" } else { "files" };
+        "memory"
+    } else {
+        "files"
+    };
     println!("the filesystems of the tests are in {place}: {} GiB of memory are available", available >> 10);
     Ok(images)
 }

@@ -7,7 +7,7 @@
 
 use crate::command::{self, program};
 use anyhow::{Context, Result};
-use rustix::process::{Pid, Signal, WaitOptions, kill_process};
+use rustix::process::{Pid, Signal, kill_process};
 use std::env;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -91,8 +91,6 @@ pub fn enter(run_dir: &Path, rights: Rights) -> Result<ExitCode> {
     }
     outer.arg(env::current_exe().context("cannot find myself")?).args(env::args_os().skip(1));
 
-    // If that process is killed, the first one inside becomes a child of this process, which waits for it.
-    rustix::process::set_child_subreaper(Some(rustix::process::getpid())).context("cannot become a reaper")?;
     let mut child = outer.spawn().with_context(|| format!("cannot run {}", command::line(&outer)))?;
     let pid = Pid::from_child(&child);
     ctrlc::set_handler(move || {
@@ -100,9 +98,6 @@ pub fn enter(run_dir: &Path, rights: Rights) -> Result<ExitCode> {
         let _ = kill_process(pid, Signal::KILL);
     })?;
     let status = child.wait()?;
-    // The mounts disappear with the last process inside, and that is the first one. Where a mount point is removed
-    // before, the kernel keeps mounts below it, and with them the tmpfs that has their images.
-    while rustix::process::wait(WaitOptions::empty()).is_ok() {}
     Ok(match status.code() {
         Some(code) => ExitCode::from(u8::try_from(code).unwrap_or(1)),
         None => ExitCode::from(130),

@@ -124,10 +124,11 @@ pub(crate) fn with_filesystems(
     let mut mounted = Vec::new();
     for &(variable, name, kind, mebibytes) in FILESYSTEMS {
         if kinds.contains(&kind) || variable == ELSEWHERE {
-            mounted.push((variable, name, Mounted::create(kind, &images, name, mebibytes)?));
+            mounted.push((variable, name, Mounted::create_at(kind, &images, name, mebibytes, &dir.join(name))?));
         }
     }
-    let variables = mounted.iter().map(|(variable, _, fs)| (*variable, fs.path().into())).collect();
+    let mut variables: Variables = mounted.iter().map(|(variable, _, fs)| (*variable, fs.path().into())).collect();
+    variables.push(("PLEACH_TEST_IMAGES", images.into()));
     let mut outcome = tests(&variables)?;
     for (_, name, fs) in mounted {
         match fs.check() {
