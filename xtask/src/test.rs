@@ -184,9 +184,9 @@ pub(crate) fn cargo_test(
         .envs(variables.iter().cloned())
         .env("PATH", wheels::search_path());
     if env::var_os(THREADS).is_none() {
-        // Tests wait for the disk and for each other's syncs a fifth of their time.
+        // Tests wait for the disk, for servers, and for each other's syncs part of their time.
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        cargo.env(THREADS, (2 * cores).to_string());
+        cargo.env(THREADS, (3 * cores).to_string());
     }
     // A test must not find a repository in the environment of the present run.
     cargo.env_remove("PLEACH_REPO");
