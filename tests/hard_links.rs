@@ -164,13 +164,13 @@ on_filesystems! {
     [xfs, ext4] fn inodes_whose_other_names_are_outside_cost_few_bytes_each(fs: &Filesystem) {
         let (many, few, outside) = (fs.dir("many"), fs.dir("few"), fs.dir("outside"));
         let count = 20_000;
-        // A kept path would cost at least this much more.
+        // With these, the paths are ten times as long as what may be in memory for each inode.
         let long = "n".repeat(200);
         for number in 0..count {
-            let dir = format!("{:03}", number / 200);
+            let dir = format!("{long}/{long}/{long}/{long}/{:03}", number / 200);
             for top in [&many, &few] {
                 if number % 200 == 0 {
-                    fs::create_dir(top.join(&dir)).unwrap();
+                    fs::create_dir_all(top.join(&dir)).unwrap();
                 }
                 write(top.join(&dir).join(format!("{number}-{long}")), b"x");
             }
