@@ -13,7 +13,7 @@ mod restores;
 mod rights;
 mod secrets;
 mod servers;
-mod stores;
+pub(crate) mod stores;
 
 use crate::harness::*;
 use crate::on_filesystems;
@@ -74,6 +74,7 @@ fn life_of_a_store(fs: &Filesystem, backend: Backend) {
     tree::plain(&source);
     store.run("init", &[]).expect(0);
     store.run("init", &[]).expect(1).saying("already");
+    store.take_quick_key(&fs.join("store"));
 
     take("one", &source, &repo);
     let sent: PushSums = sums(&store.push(&repo));
@@ -322,6 +323,7 @@ on_filesystems! {
         let init = store.run("init", &[]).expect(0).summary();
         assert_eq!((init["command"].as_str(), init["errors"].as_u64()), (Some("offsite init"), Some(0)));
         assert!(init["seconds"].is_number() && init["url"].is_string(), "{init}");
+        store.take_quick_key(&fs.join("store"));
         let push = store.push(&repo);
         let (lines, sent) = (push.lines::<Pushed>(), sums::<PushSums>(&push));
         assert_eq!(sent.command, "offsite push");
@@ -370,6 +372,9 @@ on_filesystems! {
             let out = run(verb, args).stdout;
             assert!(out.to_lowercase().contains(text), "{verb} should say {text:?}:\n{out}");
             assert!(!out.contains('{'), "{verb}: {out}");
+            if verb == "init" {
+                store.take_quick_key(&fs.join("store"));
+            }
         }
         let quiet = run("push", &["-q".as_ref(), repo.as_ref()]);
         assert_eq!((quiet.stdout.as_str(), quiet.stderr.as_str()), ("", ""));

@@ -11,6 +11,7 @@ mod dedupe;
 mod done;
 mod failed_writes;
 mod listed;
+#[cfg(feature = "offsite")]
 mod offsite;
 mod prune;
 mod put;

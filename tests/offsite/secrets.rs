@@ -9,6 +9,8 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::process::Stdio;
+use std::thread;
+use std::time::Duration;
 
 /// The command lines of the processes that run `pleach offsite`, and of their children.
 fn command_lines(parent: u32) -> Vec<String> {
@@ -36,7 +38,7 @@ fn command_lines(parent: u32) -> Vec<String> {
 on_filesystems! {
     [xfs] fn no_command_line_and_no_message_has_a_secret(fs: &Filesystem) {
         let (source, repo) = two_nights(fs);
-        write(source.join("large"), &bytes(1, 30 << 20));
+        write(source.join("large"), &bytes(1, 10 << 20));
         take("three", &source, &repo);
         for backend in [Backend::Local, Backend::Sftp, Backend::Rest, Backend::S3, Backend::Azure] {
             let scratch = Filesystem::open(fs.kind, "offsite::secret::store").expect("it is mounted");
@@ -48,6 +50,7 @@ on_filesystems! {
                 lines.extend(command_lines(push.id()));
                 lines.sort();
                 lines.dedup();
+                thread::sleep(Duration::from_millis(10));
             }
             let run = Run::new(push.wait_with_output().unwrap(), format!("{backend:?}")).expect(0);
             assert!(lines.iter().any(|line| line.contains("offsite push")), "{lines:?}");

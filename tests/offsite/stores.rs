@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The password of every store. No message and no command line may contain it.
-pub(super) const PASSWORD: &str = "Tr0ub4dor&3-password";
+pub(crate) const PASSWORD: &str = "Tr0ub4dor&3-password";
 /// The secret key of every server that has one.
 pub(super) const KEY: &str = "s3cr3tKeyThatNobodyMaySee";
 /// The key of Azurite's well-known account.
@@ -161,10 +161,15 @@ impl Store {
     pub(super) fn made(fs: &Filesystem, backend: Backend) -> Store {
         let store = Store::start(fs, backend);
         store.run("init", &[]).expect(0);
-        if matches!(backend, Backend::Local | Backend::Rest | Backend::Sftp) {
-            take_quick_key(&fs.join("store"));
-        }
+        store.take_quick_key(&fs.join("store"));
         store
+    }
+
+    /// The same as [`take_quick_key`], if its server keeps files as they are.
+    pub(super) fn take_quick_key(&self, dir: &Path) {
+        if matches!(self.backend, Backend::Local | Backend::Rest | Backend::Sftp) {
+            take_quick_key(dir);
+        }
     }
 
     /// Reaches it through another server.

@@ -4,6 +4,7 @@ use super::replaced::Manner;
 use super::restore::Restore;
 use super::trees::Versions;
 use super::*;
+use crate::offsite::stores::{PASSWORD, take_quick_key};
 
 cut_between_requests!(restored);
 
@@ -16,12 +17,13 @@ fn restored(fs: &Filesystem, way: Way) {
     finish(pleach_command(["snapshot", "--quiet"]).args([&versions.new, &repo])).expect(0);
     let offsite = |verb| {
         let mut command = pleach_command(["offsite", verb, "--to"]);
-        command.arg(&store).env("RESTIC_PASSWORD", "of the test");
+        command.arg(&store).env("RESTIC_PASSWORD", PASSWORD);
         // For the cache.
         command.env("HOME", &home).env_remove("XDG_CACHE_HOME");
         command
     };
     finish(&mut offsite("init")).expect(0);
+    take_quick_key(&store);
     finish(offsite("push").arg(&repo)).expect(0);
     let target = shelf.mount_point().join("target");
     let command = || {
