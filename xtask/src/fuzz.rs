@@ -11,6 +11,8 @@ use clap::Args;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 
 /// The options of `cargo xtask fuzz`.
 #[derive(Args)]
@@ -53,17 +55,42 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     toolchain::install(RUST).with_context(|| format!("cannot install Rust {RUST}: is rustup there?"))?;
     let binaries = build(&targets)?;
     let seconds = options.seconds.unwrap_or(options.minutes.saturating_mul(60));
+    let Some(figures) = fuzz_all(&targets, &binaries, seconds)? else { return Ok(ExitCode::FAILURE) };
     let width = targets.iter().map(String::len).max().unwrap_or(0);
-    let mut lines = Vec::new();
-    for target in &targets {
-        println!("{target}: {seconds} s");
-        match fuzz(target, &binaries, seconds)? {
-            Some(figures) => lines.push(format!("{target:width$}  {figures}")),
-            None => return Ok(ExitCode::FAILURE),
-        }
+    for (target, figures) in targets.iter().zip(figures) {
+        println!("{target:width$}  {figures}");
     }
-    println!("{}", lines.join("\n"));
     Ok(ExitCode::SUCCESS)
+}
+
+/// Runs the targets, one on each core. Returns their figures, in the same order; `None` if one found something. Then no
+/// further target begins.
+fn fuzz_all(targets: &[String], binaries: &Path, seconds: u64) -> Result<Option<Vec<String>>> {
+    let next = AtomicUsize::new(0);
+    let take = || {
+        let number = next.fetch_add(1, Ordering::Relaxed);
+        targets.get(number).map(|target| (number, target))
+    };
+    let work = || {
+        let mut results = Vec::new();
+        while let Some((number, target)) = take() {
+            println!("{target}: {seconds} s");
+            let figures = fuzz(target, binaries, seconds);
+            if !matches!(figures, Ok(Some(_))) {
+                next.store(targets.len(), Ordering::Relaxed);
+            }
+            results.push((number, figures?));
+        }
+        Ok(results)
+    };
+    let cores = thread::available_parallelism().map_or(1, usize::from).min(targets.len());
+    let results: Vec<Result<Vec<_>>> = thread::scope(|scope| {
+        let workers: Vec<_> = (0..cores).map(|_| scope.spawn(work)).collect();
+        workers.into_iter().map(|worker| worker.join().expect("a worker does not panic")).collect()
+    });
+    let mut results: Vec<_> = results.into_iter().collect::<Result<Vec<_>>>()?.into_iter().flatten().collect();
+    results.sort();
+    Ok(results.into_iter().map(|(_, figures)| figures).collect())
 }
 
 /// The chosen targets, by name.
