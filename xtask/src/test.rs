@@ -18,7 +18,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{ExitCode, Stdio};
+use std::process::{Child, ExitCode, Stdio};
 
 /// The options of `cargo xtask test`.
 #[derive(Args)]
@@ -51,6 +51,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let Options { filters, kinds, no_random } = options;
     let skipped = if *no_random { RANDOM } else { &[] };
     enter(
+        build,
         |dir| {
             let tests = |variables: &Variables| cargo_test(dir, filters, skipped, kinds, variables);
             Ok(with_filesystems(dir, kinds, tests)?.close())
@@ -63,9 +64,16 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     )
 }
 
-/// Installs what the tests call, and builds the tests meanwhile. Then runs `tests` in a namespace where filesystems can
-/// be mounted, or `without`, with the reason, if they cannot.
+/// Begins to build the tests. Mistakes show again when they start.
+pub(crate) fn build() -> Option<Child> {
+    let mut cargo = command::cargo();
+    cargo.args(TESTS).args(["--no-run", "--quiet"]).env("PATH", wheels::search_path()).spawn().ok()
+}
+
+/// Installs what the tests call, while a build runs that `begin` begins. Then runs `tests` in a namespace where
+/// filesystems can be mounted, or `without`, with the reason, if they cannot.
 pub(crate) fn enter(
+    begin: impl FnOnce() -> Option<Child>,
     tests: impl FnOnce(&Path) -> Result<ExitCode>,
     without: impl FnOnce(&Path, &str) -> Result<ExitCode>,
 ) -> Result<ExitCode> {
@@ -73,12 +81,11 @@ pub(crate) fn enter(
         namespace::end_on_signal()?;
         return tests(&dir);
     }
-    // Installing waits for the network. Mistakes in the build show again when the tests start.
-    let mut build = command::cargo();
-    let build = build.args(TESTS).args(["--no-run", "--quiet"]).env("PATH", wheels::search_path()).spawn();
+    let build = begin();
+    // This waits for the network.
     let missing = packages::install(packages::MOUNTING.iter().chain(packages::TESTING));
     wheels::install();
-    if let Ok(mut build) = build {
+    if let Some(mut build) = build {
         build.wait()?;
     }
     let missing = missing?;

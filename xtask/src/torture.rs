@@ -39,6 +39,7 @@ const SCALE: &[(&str, &str)] = &[
 /// Runs the chore.
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     test::enter(
+        test::build,
         |dir| {
             let outcome = test::with_filesystems(dir, &options.kinds, |variables| rounds(dir, options, variables))?;
             for (what, number) in &outcome.counted {
