@@ -102,12 +102,7 @@ fn refuse(why: &str) -> Error {
 /// `[USER@]HOST:PATH`, or `//[USER@]HOST[:PORT]/PATH`.
 fn sftp(rest: &str) -> Result<Url> {
     let form = || refuse("write sftp:[USER@]HOST:PATH or sftp://[USER@]HOST[:PORT]/PATH");
-    // USER:PASSWORD@HOST:
-    let beginning = rest.trim_start_matches('/').split('/').next().unwrap_or_default();
-    if let Some((user, host)) = beginning.split_once('@')
-        && user.contains(':')
-        && (host.contains(':') || rest.starts_with("//"))
-    {
+    if has_password(rest) {
         return Err(password());
     }
     let (host, port, path) = match rest.strip_prefix("//") {
@@ -122,16 +117,44 @@ fn sftp(rest: &str) -> Result<Url> {
             (host, port, path)
         }
         None => {
-            let after = rest.rfind(']').unwrap_or(0);
+            // The one in brackets has colons itself.
+            let bracket = rest.find('[').filter(|at| is_user(&rest[..*at]));
+            let after = bracket.map_or(Some(0), |at| Some(at + rest[at..].find(']')?)).ok_or_else(form)?;
             let colon = rest[after..].find(':').ok_or_else(form)? + after;
             (&rest[..colon], None, &rest[colon + 1..])
         }
     };
-    let name = host.rsplit_once('@').map_or(host, |(user, name)| if user.is_empty() { "" } else { name });
-    if name.is_empty() || path.is_empty() || host.starts_with('-') || name.starts_with('-') {
+    let (user, name) = host.rsplit_once('@').map_or((None, host), |(user, name)| (Some(user), name));
+    if path.is_empty() || !is_host(name) || user.is_some_and(|user| !is_word(user)) {
         return Err(form());
     }
     Ok(Url::Sftp { host: host.into(), port, path: path.into() })
+}
+
+/// Whether this begins with `USER:PASSWORD@HOST:` or `//USER:PASSWORD@HOST`.
+fn has_password(rest: &str) -> bool {
+    let beginning = rest.trim_start_matches('/').split('/').next().unwrap_or_default();
+    let parts = beginning.split_once('@');
+    parts.is_some_and(|(user, host)| user.contains(':') && (host.contains(':') || rest.starts_with("//")))
+}
+
+/// Whether this is `USER@` or nothing.
+fn is_user(text: &str) -> bool {
+    text.is_empty() || text.ends_with('@') && !text.contains([':', '/'])
+}
+
+/// Whether ssh could reach this: a name, an IPv4 address, or an IPv6 address in brackets.
+fn is_host(name: &str) -> bool {
+    let address = name.strip_prefix('[').and_then(|name| name.strip_suffix(']'));
+    match address {
+        Some(address) => address.contains(':') && address.split(':').all(|part| part.is_empty() || is_word(part)),
+        None => is_word(name),
+    }
+}
+
+/// Whether a user or a host could have this name. It is no option of ssh.
+fn is_word(name: &str) -> bool {
+    !name.is_empty() && !name.starts_with('-') && !name.contains([':', '/', '[', ']'])
 }
 
 fn rest_server(rest: &str) -> Result<Url> {
@@ -186,8 +209,11 @@ impl fmt::Display for Url {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Url::Local(path) => f.write_str(&text::escape(path.as_os_str())),
-            Url::Sftp { host, port: None, path } => write!(f, "sftp:{host}:{path}"),
             Url::Sftp { host, port: Some(port), path } => write!(f, "sftp://{host}:{port}/{path}"),
+            Url::Sftp { host, port: None, path } => {
+                let short = format!("{host}:{path}");
+                if has_password(&short) { write!(f, "sftp://{host}/{path}") } else { write!(f, "sftp:{short}") }
+            }
             Url::Rest(url) => write!(f, "rest:{url}"),
             Url::S3 { endpoint, bucket, prefix } => write!(f, "s3:{endpoint}/{}", joined(bucket, "/", prefix)),
             Url::B2 { bucket, prefix } => write!(f, "b2:{}", joined(bucket, ":", prefix)),
@@ -223,7 +249,11 @@ mod tests {
             "relative/path",
             "sftp:ann@nas:/srv/restic",
             "sftp:nas:restic",
+            "sftp:[::1]:/srv/a]b:c",
+            "sftp:ann@[fe80::1]:srv",
+            "sftp:nas:/srv/[a]:b",
             "sftp:nas:ann@work",
+            "sftp://nas/ann@work:1/x",
             "sftp:[::1]:/srv",
             "sftp://ann@nas:2222//srv/restic",
             "rest:https://nas:8000/web/",
@@ -254,6 +284,13 @@ mod tests {
             "sftp:-oProxyCommand=x:/y",
             "sftp:a@-x:/y",
             "sftp://host:99999/x",
+            "sftp://a:b:22/x",
+            "sftp://::1/x",
+            "sftp:[::1:/x",
+            "sftp://a]/x",
+            "sftp:[]:/x",
+            "sftp://[@nas/x",
+            "sftp:@nas:/x",
         ] {
             let error = Url::parse(address.as_ref()).unwrap_err();
             assert_eq!(error.code(), "usage", "{address}");
