@@ -56,7 +56,7 @@ const SUBJECTS: &[Subject] = &[
 
 /// Tests, and the seconds after which a run of them counts as hanging because of the change. The unit tests are built
 /// faster, and notice most changes. All tests look at the rest.
-const PASSES: &[(&[&str], &str)] = &[(&["--lib"], "100"), (&["--lib", "--test", "main"], "300")];
+const PASSES: &[(&[&str], &str)] = &[(&["--lib"], "100"), (&["--lib", "--test=main"], "300")];
 
 /// Runs the chore.
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
@@ -97,7 +97,9 @@ fn mutate(tool: &Path, dir: &Path, subject: &Subject, variables: &Variables) -> 
         // A later pass skips what an earlier one caught.
         mutants.args(["mutants", "--iterate", "--no-shuffle", "--colors", "never", "--timeout", seconds]);
         mutants.arg("--output").arg(&result).args(files.iter().flat_map(|file| ["--file", *file]));
-        mutants.args(["--package", "pleach", "--"]).args(*targets).arg("--").args(*tests);
+        // Unlike those at the end, these arguments count for the build too.
+        mutants.args(targets.iter().map(|target| format!("--cargo-arg={target}")));
+        mutants.args(["--package", "pleach", "--", "--"]).args(*tests);
         mutants.envs(variables.iter().cloned()).env("CARGO_TARGET_DIR", command::target_dir().join("mutants"));
         // Links faster.
         mutants.env("CARGO_PROFILE_DEV_DEBUG", "none");
