@@ -15,12 +15,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// The size of the tree that [`large`] makes: many packs.
-const SIZE: u64 = 6 * (40 << 20);
+const SIZE: u64 = 4 * (40 << 20);
 
 /// A repository with a snapshot of a tree of some large files.
 fn large(fs: &Filesystem) -> (PathBuf, PathBuf) {
     let (source, repo) = (fs.dir("source"), fs.join("repo"));
-    (0..6).for_each(|number| write(source.join(format!("image-{number}")), &bytes(number, 40 << 20)));
+    (0..4).for_each(|number| write(source.join(format!("image-{number}")), &bytes(number, 40 << 20)));
     take("one", &source, &repo);
     (source, repo)
 }
@@ -214,7 +214,7 @@ on_filesystems! {
         let (source, repo) = (fs.dir("source"), fs.join("repo"));
         tree::plain(&source);
         take("small", &source, &repo);
-        (0..6).for_each(|number| write(source.join(format!("image-{number}")), &bytes(number, 40 << 20)));
+        (0..4).for_each(|number| write(source.join(format!("image-{number}")), &bytes(number, 40 << 20)));
         take("large", &source, &repo);
         let store = Store::made(fs, Backend::Local);
         let mut push = begin(&store, &repo);
