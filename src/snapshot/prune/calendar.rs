@@ -184,6 +184,15 @@ mod tests {
     }
 
     #[test]
+    fn a_local_time_has_the_parts_of_its_zone() {
+        let moment: Timestamp = "2026-12-31T23:30:00Z".parse().unwrap();
+        let calendar = Calendar::new(Some("Asia/Kathmandu"), false).unwrap();
+        let local = calendar.local(Time { seconds: moment.as_second(), nanos: 0 });
+        assert_eq!(local, Local { year: 2027, month: 1, day: 1, hour: 5, minute: 15 });
+        assert_eq!(calendar.name(), "Asia/Kathmandu");
+    }
+
+    #[test]
     fn an_unknown_zone_is_refused() {
         assert!(Calendar::new(Some("Europe/Nowhere"), false).is_err());
     }

@@ -332,6 +332,14 @@ mod tests {
     }
 
     #[test]
+    fn a_snapshot_of_this_moment_is_not_from_the_future() {
+        let now = time("2026-06-01T00:00:00Z");
+        let keep = Keep { tags: vec!["none".into()], ..Keep::default() };
+        let found = reasons(&[candidate("now", now)], &keep, now, &Calendar::new(Some("UTC"), false).unwrap());
+        assert_eq!(found, [[Reason::Newest]]);
+    }
+
+    #[test]
     fn incomplete_snapshots_do_not_push_out_complete_ones() {
         let times = ["2026-05-01T00:00:00Z", "2026-05-02T00:00:00Z", "2026-05-03T00:00:00Z", "2026-05-04T00:00:00Z"];
         let mut candidates: Vec<_> = times.iter().map(|name| candidate(name, time(name))).collect();
