@@ -14,13 +14,21 @@ use std::process::Child;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The size of the tree that [`large`] makes: many packs.
-const SIZE: u64 = 4 * (40 << 20);
+/// The number and the size of large files.
+const IMAGES: u64 = 4;
+const IMAGE: usize = 40 << 20;
+/// The size of all of them: many packs.
+const SIZE: u64 = IMAGES * IMAGE as u64;
 
-/// A repository with a snapshot of a tree of some large files.
+/// Makes the large files in a directory.
+fn write_images(source: &Path) {
+    (0..IMAGES).for_each(|number| write(source.join(format!("image-{number}")), &bytes(number, IMAGE)));
+}
+
+/// A repository with a snapshot of a tree of the large files.
 fn large(fs: &Filesystem) -> (PathBuf, PathBuf) {
     let (source, repo) = (fs.dir("source"), fs.join("repo"));
-    (0..4).for_each(|number| write(source.join(format!("image-{number}")), &bytes(number, 40 << 20)));
+    write_images(&source);
     take("one", &source, &repo);
     (source, repo)
 }
@@ -214,7 +222,7 @@ on_filesystems! {
         let (source, repo) = (fs.dir("source"), fs.join("repo"));
         tree::plain(&source);
         take("small", &source, &repo);
-        (0..4).for_each(|number| write(source.join(format!("image-{number}")), &bytes(number, 40 << 20)));
+        write_images(&source);
         take("large", &source, &repo);
         let store = Store::made(fs, Backend::Local);
         let mut push = begin(&store, &repo);
