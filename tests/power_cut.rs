@@ -1,5 +1,5 @@
 //! The power is cut while pleach runs. No old data may be lost, only data on the disk counts as done, and the same
-//! command, run again, completes the work. All checks read from a fresh mount.
+//! command, run again, completes the work. The last check of all reads from a fresh mount.
 //!
 //! A [`Job`] is a command with its initial state and the checks after it. [`cut`] runs it on a separate disk and cuts
 //! the power at several moments, which are spread over the run by its progress on the device. The number and the choice
@@ -62,9 +62,9 @@ trait Job {
     /// The command.
     fn command(&self) -> Command;
 
-    /// The commands that must complete the work after a power cut, each on a separate disk.
-    fn again(&self) -> Vec<Command> {
-        vec![self.command()]
+    /// The command that must complete the work after a power cut.
+    fn again(&self) -> Command {
+        self.command()
     }
 
     /// Forgets what earlier runs reported.
@@ -78,7 +78,7 @@ trait Job {
     /// Checks the disk before anything is run again.
     fn check_recovered(&self, cut: &Cut<'_>, faults: &mut Faults);
 
-    /// Checks the disk after one of the commands of [`Job::again`], on a fresh mount.
+    /// Checks the disk after the command of [`Job::again`], on a fresh mount.
     fn check_completed(&self, faults: &mut Faults);
 }
 
@@ -116,9 +116,9 @@ fn cut(shelf: &Shelf, way: Way, job: &dyn Job) {
     fractions.push(f64::INFINITY);
     let mut failures = Vec::new();
     let mut count = 0;
-    let mut check = |cut: Cut<'_>| {
+    let mut check = |mut cut: Cut<'_>| {
         count += 1;
-        let faults = faults_after(&cut, whole.status, job);
+        let faults = faults_after(&mut cut, whole.status, job);
         if !faults.is_empty() {
             let shown = faults.iter().rev().take(10).rev().cloned().collect::<Vec<_>>().join("\n  ");
             failures.push(format!("at {:.3} of the run, {} faults, the last ones:\n  {shown}", cut.at, faults.len()));
@@ -148,40 +148,31 @@ fn cut(shelf: &Shelf, way: Way, job: &dyn Job) {
 }
 
 /// The faults after a power cut.
-fn faults_after(cut: &Cut<'_>, status: i32, job: &dyn Job) -> Faults {
+fn faults_after(cut: &mut Cut<'_>, status: i32, job: &dyn Job) -> Faults {
     let mut faults = Faults::new();
-    let mut disk = cut.disk.clone_now();
-    disk.mount();
+    cut.disk.mount();
     job.check_recovered(cut, &mut faults);
-    drop_disk(disk);
-    for mut command in job.again() {
-        let mut disk = cut.disk.clone_now();
-        disk.mount();
-        let run = run_again(&mut command, status, job, &mut faults);
-        disk.unmount();
-        disk.mount();
-        let before = faults.len();
-        job.check_completed(&mut faults);
-        if faults.len() > before {
-            faults.push(format!("… after running again, with status {}: {command:?}", run.status));
-        }
-        drop_disk(disk);
+    let run = run_again(status, job, &mut faults);
+    cut.disk.unmount();
+    cut.disk.mount();
+    let before = faults.len();
+    job.check_completed(&mut faults);
+    if faults.len() > before {
+        faults.push(format!("… after running again, with status {}", run.status));
     }
+    cut.disk.unmount();
     faults
 }
 
-/// Runs one of the commands of [`Job::again`], which must end with this status.
-fn run_again(command: &mut Command, status: i32, job: &dyn Job, faults: &mut Faults) -> Run {
+/// Runs the command of [`Job::again`], which must end with this status.
+fn run_again(status: i32, job: &dyn Job, faults: &mut Faults) -> Run {
     job.begin();
-    let run = finish(command);
+    let mut command = job.again();
+    let run = finish(&mut command);
     if run.status != status {
         faults.push(format!("run again, its status is {}: {command:?}\n{}", run.status, run.stderr));
     }
     run
-}
-
-fn drop_disk(mut disk: Disk<'_>) {
-    disk.unmount();
 }
 
 /// The result of an uninterrupted run of a job.

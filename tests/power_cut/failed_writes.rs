@@ -40,9 +40,7 @@ pub(super) fn once(shelf: &Shelf, mut disk: Disk<'_>, status: i32, job: &dyn Job
     }
     let mut faults = Faults::new();
     if first.status != 0 {
-        for mut command in job.again() {
-            run_again(&mut command, status, job, &mut faults);
-        }
+        run_again(status, job, &mut faults);
     }
     disk.unmount();
     disk.mount();

@@ -75,8 +75,8 @@ impl Job for Prune {
     }
 
     /// By number, because a snapshot that is gone cannot be removed by its name.
-    fn again(&self) -> Vec<Command> {
-        vec![self.with(&PRUNE)]
+    fn again(&self) -> Command {
+        self.with(&PRUNE)
     }
 
     fn check_recovered(&self, cut: &Cut<'_>, faults: &mut Faults) {

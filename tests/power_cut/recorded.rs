@@ -62,7 +62,7 @@ impl<'s> Recorded<'s> {
     pub(super) fn moments(&self, wanted: usize, random: &mut Random) -> Vec<usize> {
         let changes = self.events.iter().enumerate().filter(|(_, event)| **event != Event::Flush);
         let mut all: Vec<usize> = changes.map(|(at, _)| at).collect();
-        if wanted - 1 >= all.len() {
+        if wanted > all.len() {
             counted(1, "recorded runs with a power cut after each request");
         } else {
             let part = all.len() as f64 / (wanted - 1) as f64;
