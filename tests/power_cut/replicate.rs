@@ -3,16 +3,34 @@
 use super::trees::{self, Versions};
 use super::*;
 
-cut_between_requests!(of_two_snapshots);
+cut_between_requests!(of_two_snapshots, of_a_large_file);
 
 /// The snapshots, oldest first. The first one is there before.
 const NAMES: [&str; 3] = ["s1", "s2", "s3"];
 
 fn of_two_snapshots(fs: &Filesystem, way: Way) {
+    replicated(fs, way, &|dir| Versions::make(dir));
+}
+
+/// Long enough that the receiver notes how far it is.
+fn of_a_large_file(fs: &Filesystem, way: Way) {
+    replicated(fs, way, &|dir| {
+        let versions = Versions { old: dir.join("old"), new: dir.join("new") };
+        for (version, name, length) in [(&versions.old, "first", 10), (&versions.new, "large", 30 << 20)] {
+            fs::create_dir_all(version).expect("a directory can be made");
+            write(version.join(name), &bytes(1, length));
+            write(version.join("last"), &bytes(2, 5000));
+        }
+        shapes::settle(dir);
+        versions
+    });
+}
+
+fn replicated(fs: &Filesystem, way: Way, make: &dyn Fn(&Path) -> Versions) {
     let other = fs.elsewhere();
     let Some(shelf) = shelf(fs) else { return };
     let job = Replicate {
-        versions: Versions::make(&other.dir("versions")),
+        versions: make(&other.dir("versions")),
         source: other.join("source"),
         from: other.join("from"),
         to: shelf.mount_point().join("to"),

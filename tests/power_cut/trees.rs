@@ -14,7 +14,8 @@ pub(super) struct Versions {
 const MIB: usize = 1 << 20;
 
 impl Versions {
-    /// Makes both in a directory: many small files, files of 3 MiB, large ones, sparse ones, hard links.
+    /// Makes both in a directory: many small files, files of more than a mebibyte, a larger one, a sparse one, hard
+    /// links. After each of some hundred power cuts, all of it is read several times.
     pub(super) fn make(dir: &Path) -> Versions {
         let versions = Versions { old: dir.join("old"), new: dir.join("new") };
         fill(&versions.old, 0);
@@ -33,12 +34,12 @@ fn fill(dir: &Path, version: u64) {
     for number in 0..180_u64 {
         add(&dir.join(format!("small/{number:03}")), number, version, 200 + number as usize * 97);
     }
-    for number in 0..9_u64 {
-        add(&dir.join(format!("medium-{number}")), number + 501, version, 3 * MIB);
+    for number in 0..6_u64 {
+        add(&dir.join(format!("medium-{number}")), number + 501, version, MIB + 300_000);
     }
     // An unaligned tail, and a difference in the middle only.
-    let mut large = bytes(600, 9 * MIB + 1234);
-    large[5 * MIB..5 * MIB + 100_000].copy_from_slice(&bytes(601 + version, 100_000));
+    let mut large = bytes(600, 4 * MIB + 1234);
+    large[2 * MIB..2 * MIB + 100_000].copy_from_slice(&bytes(601 + version, 100_000));
     write(dir.join("large"), &large);
     set_time(&dir.join("large"), version);
     let sparse = File::create(dir.join("sparse")).expect("a file can be made");
