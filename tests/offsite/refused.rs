@@ -330,6 +330,16 @@ on_filesystems! {
     }
 }
 
+#[test]
+fn the_program_that_connects_must_be_one_and_a_user_can_try_it() {
+    let run = |ssh: &str| {
+        let mut list = command(["offsite", "list", "--to", "sftp://ann@[::1]:22/store"]);
+        finish(list.env("PLEACH_SSH", ssh).env("RESTIC_PASSWORD", PASSWORD))
+    };
+    run("ssh -F \"/path").expect(2).saying("PLEACH_SSH: the quote \" is open").saying("ssh -F \"/path");
+    run("false").expect(1).saying("'ssh -p 22 -l ann ::1 true' must work without a question");
+}
+
 /// A usage error, which may also show the usage and the list of URLs.
 #[track_caller]
 fn assert_plain_usage(run: &Run) {

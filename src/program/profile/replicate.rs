@@ -49,7 +49,7 @@ impl Replicate {
 fn destination(value: &Value<'_>) -> Read<String> {
     let text = values::string(value)?;
     match Destination::parse(OsStr::new(&text)) {
-        Ok(Destination::Host(_)) => Ok(text),
+        Ok(Destination::Remote(_)) => Ok(text),
         Ok(Destination::Path(_)) => values::absolute(value).map(|_| text),
         Err(mistake) => values::refused(value, mistake),
     }

@@ -62,7 +62,7 @@ pub(super) fn connect(url: &Url, credentials: &Credentials) -> Result<Arc<dyn Wr
         Url::Azure { container, prefix } => {
             Arc::new(Objects::new(azure(container, prefix, credentials)?, location).map_err(fault)?)
         }
-        Url::Sftp { host, port, path } => Arc::new(Sftp::new(host, *port, path, location)),
+        Url::Sftp { host, path } => Arc::new(Sftp::new(host, path, location)?),
     })
 }
 

@@ -176,10 +176,7 @@ fn quoted<'t>(text: &'t str, label: &str) -> Option<&'t str> {
 
 fn reach(url: &Url) -> String {
     match url {
-        Url::Sftp { host, port, .. } => {
-            let port = port.map(|port| format!("-p {port} ")).unwrap_or_default();
-            format!("'ssh {port}{host} true' must work without a question")
-        }
+        Url::Sftp { host, .. } => format!("'{} true' must work without a question", host.trial()),
         _ => "check the address and the network; the next run goes on".to_string(),
     }
 }

@@ -10,13 +10,8 @@ use std::os::unix::ffi::OsStrExt as _;
 pub(crate) fn stores(bytes: &[u8]) {
     if let Ok(url) = Url::parse(OsStr::from_bytes(bytes)) {
         let shown = url.to_string();
-        match &url {
-            Url::Local(_) => {}
-            Url::Sftp { host, path, .. } => {
-                assert!(!host.starts_with('-') && !host.is_empty() && !path.is_empty());
-                assert_eq!(Url::parse(shown.as_ref()).ok().as_ref(), Some(&url), "{shown}");
-            }
-            _ => assert_eq!(Url::parse(shown.as_ref()).ok().as_ref(), Some(&url), "{shown}"),
+        if !matches!(url, Url::Local(_)) {
+            assert_eq!(Url::parse(shown.as_ref()).ok().as_ref(), Some(&url), "{shown}");
         }
     }
     let Ok(text) = std::str::from_utf8(bytes) else { return };

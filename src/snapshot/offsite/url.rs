@@ -1,9 +1,11 @@
 //! The address of a store, written as restic writes it. It never has a secret in it.
 
 use crate::error::{Error, Result};
+use crate::snapshot::ssh::Host;
 use crate::util::text;
 use std::ffi::OsStr;
 use std::fmt;
+use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
@@ -19,10 +21,8 @@ pub enum Url {
     Local(PathBuf),
     /// A directory on a host that is reached with ssh.
     Sftp {
-        /// `[USER@]HOST`.
-        host: String,
-        /// The port, unless it is ssh's default.
-        port: Option<u16>,
+        /// The host.
+        host: Host,
         /// The directory; if relative, below the user's home.
         path: String,
     },
@@ -89,7 +89,7 @@ impl Url {
                 Ok(Url::Azure { container, prefix })
             }
             _ => Err(Error::usage(format!("use the store '{}'", text::escape(scheme.as_ref())))
-                .because(std::io::Error::other("unknown kind of store"))
+                .because(io::Error::other("unknown kind of store"))
                 .hint(format!("{FORMS}; a path with a colon in it begins with a slash"))),
         }
     }
@@ -105,30 +105,23 @@ fn sftp(rest: &str) -> Result<Url> {
     if has_password(rest) {
         return Err(password());
     }
-    let (host, port, path) = match rest.strip_prefix("//") {
-        Some(rest) => {
-            let (authority, path) = rest.split_once('/').ok_or_else(form)?;
-            let (host, port) = match authority.rsplit_once(':') {
-                // An IPv6 address is in brackets.
-                Some((host, port)) if !port.ends_with(']') => (host, Some(port.parse().map_err(|_| form())?)),
-                _ => (authority, None),
-            };
-            // Two slashes make an absolute path, as in restic.
-            (host, port, path)
-        }
+    // Two slashes make an absolute path, as in restic.
+    let authority = rest.strip_prefix("//").map(|rest| rest.split_once('/').ok_or_else(form)).transpose()?;
+    let (host, path) = match authority {
+        Some(parts) => parts,
         None => {
             // The one in brackets has colons itself.
             let bracket = rest.find('[').filter(|at| is_user(&rest[..*at]));
             let after = bracket.map_or(Some(0), |at| Some(at + rest[at..].find(']')?)).ok_or_else(form)?;
             let colon = rest[after..].find(':').ok_or_else(form)? + after;
-            (&rest[..colon], None, &rest[colon + 1..])
+            (&rest[..colon], &rest[colon + 1..])
         }
     };
-    let (user, name) = host.rsplit_once('@').map_or((None, host), |(user, name)| (Some(user), name));
-    if path.is_empty() || !is_host(name) || user.is_some_and(|user| !is_word(user)) {
+    if path.is_empty() {
         return Err(form());
     }
-    Ok(Url::Sftp { host: host.into(), port, path: path.into() })
+    let host = Host::parse(host).map_err(|mistake| form().because(io::Error::other(mistake)))?;
+    Ok(Url::Sftp { host, path: path.into() })
 }
 
 /// Whether this begins with `USER:PASSWORD@HOST:` or `//USER:PASSWORD@HOST`.
@@ -141,20 +134,6 @@ fn has_password(rest: &str) -> bool {
 /// Whether this is `USER@` or nothing.
 fn is_user(text: &str) -> bool {
     text.is_empty() || text.ends_with('@') && !text.contains([':', '/'])
-}
-
-/// Whether ssh could reach this: a name, an IPv4 address, or an IPv6 address in brackets.
-fn is_host(name: &str) -> bool {
-    let address = name.strip_prefix('[').and_then(|name| name.strip_suffix(']'));
-    match address {
-        Some(address) => address.contains(':') && address.split(':').all(|part| part.is_empty() || is_word(part)),
-        None => is_word(name),
-    }
-}
-
-/// Whether a user or a host could have this name. It is no option of ssh.
-fn is_word(name: &str) -> bool {
-    !name.is_empty() && !name.starts_with('-') && !name.contains([':', '/', '[', ']'])
 }
 
 fn rest_server(rest: &str) -> Result<Url> {
@@ -201,7 +180,7 @@ fn without_user(authority: &str) -> Result<()> {
 
 fn password() -> Error {
     Error::usage("use an address with a user or a password in it")
-        .because(std::io::Error::other("everybody on this machine can see it"))
+        .because(io::Error::other("everybody on this machine can see it"))
         .hint("use the environment or a file for credentials: see pleach offsite --help")
 }
 
@@ -209,10 +188,13 @@ impl fmt::Display for Url {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Url::Local(path) => f.write_str(&text::escape(path.as_os_str())),
-            Url::Sftp { host, port: Some(port), path } => write!(f, "sftp://{host}:{port}/{path}"),
-            Url::Sftp { host, port: None, path } => {
+            Url::Sftp { host, path } => {
                 let short = format!("{host}:{path}");
-                if has_password(&short) { write!(f, "sftp://{host}/{path}") } else { write!(f, "sftp:{short}") }
+                if host.has_port() || has_password(&short) {
+                    write!(f, "sftp://{host}/{path}")
+                } else {
+                    write!(f, "sftp:{short}")
+                }
             }
             Url::Rest(url) => write!(f, "rest:{url}"),
             Url::S3 { endpoint, bucket, prefix } => write!(f, "s3:{endpoint}/{}", joined(bucket, "/", prefix)),

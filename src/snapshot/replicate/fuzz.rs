@@ -12,12 +12,12 @@ pub(crate) fn addresses(bytes: &[u8]) {
     if let Ok(found) = Destination::parse(OsStr::from_bytes(bytes)) {
         let shown = found.shown();
         assert_eq!(Destination::parse(&shown).as_ref(), Ok(&found), "an address is read as it was shown");
-        if let Destination::Host(host) = found {
-            let words = host.words();
+        if let Destination::Remote(remote) = found {
+            let words = remote.host.words();
             let options = words.iter().take_while(|word| *word != "--").count();
             assert_eq!(words.len(), options + 2, "one word follows the options");
             assert!(words.iter().all(|word| !word.is_empty()) && !words[options + 1].starts_with('-'));
-            assert!(host.path.as_bytes().starts_with(b"/"));
+            assert!(remote.path.as_bytes().starts_with(b"/"));
         }
     }
     // The other host decides how much arrives at once.

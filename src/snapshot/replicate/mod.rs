@@ -2,22 +2,22 @@
 //!
 //! - `work`: the snapshots, and the result. `conversation`: the sender's side of one.
 //! - `local`: a receiver in this process.
-//! - `remote`: one on another host. `destination` has its address, `ssh` the program that connects, `replies` the
-//!   beginning of what arrives, `stderr` the messages, `unreached` the errors.
+//! - `remote`: one on another host. `destination` has its address, `process` the command that connects, `replies`
+//!   the beginning of what arrives, `stderr` the messages, `unreached` the errors.
 
 mod conversation;
 mod destination;
 #[cfg(feature = "testing")]
 pub(crate) mod fuzz;
 mod local;
+mod process;
 mod remote;
 mod replies;
-pub(crate) mod ssh;
 mod stderr;
 mod unreached;
 mod work;
 
-pub use destination::{Destination, Host};
+pub use destination::{Destination, Remote};
 pub use work::{Snapshot, Stats, Stopped};
 
 use crate::error::{Error, Result};
@@ -106,7 +106,7 @@ pub fn replicate(repo: &Path, to: &Destination, options: &Options, monitor: &dyn
             }
             Err(error) => Err(error),
         },
-        Destination::Host(host) => repeated(|| remote::run(host, &conversation(true), &mut work, must_exist)),
+        Destination::Remote(to) => repeated(|| remote::run(to, &conversation(true), &mut work, must_exist)),
     };
     let stats = Stats { seconds: begun.elapsed().as_secs_f64(), ..work.stats };
     match result {
@@ -139,7 +139,7 @@ pub(crate) struct Asked {
 /// What a command line asks of a receiver in the repository at `path`, as [`replicate`] asks on another host. `None`:
 /// it asks for something else.
 pub(crate) fn asked(line: &std::ffi::OsStr, path: &Path) -> Option<Asked> {
-    let (asked, dry_run) = ssh::asked_in(line)?;
+    let (asked, dry_run) = process::asked_in(line)?;
     let is_same = || Some(std::fs::canonicalize(&asked).ok()? == std::fs::canonicalize(path).ok()?);
     Some(Asked { is_same: Path::new(&asked) == path || is_same() == Some(true), dry_run })
 }

@@ -1,9 +1,9 @@
 //! A repository on another host, reached by ssh(1): the user's own program, with its configuration and keys.
 
 use super::conversation::{Conversation, Obstacle};
-use super::destination::Host;
+use super::destination::Remote;
+use super::process::{self, Connection};
 use super::replies::{First, Replies};
-use super::ssh::{self, Connection};
 use super::stderr::{self, Progress};
 use super::unreached;
 use super::work::{Turn, Work};
@@ -19,19 +19,20 @@ use std::sync::atomic::Ordering;
 const INCOMPLETE: i32 = 3;
 
 /// Runs one conversation with a receiver over there.
-pub(super) fn run(host: &Host, conversation: &Conversation<'_>, work: &mut Work, must_exist: bool) -> Result<Turn> {
-    let mut command = ssh::command(host, must_exist, conversation.dry_run)?;
+pub(super) fn run(remote: &Remote, conversation: &Conversation<'_>, work: &mut Work, must_exist: bool) -> Result<Turn> {
+    let name = remote.host.name();
+    let mut command = process::command(remote, must_exist, conversation.dry_run)?;
     let program = command.get_program().to_os_string();
     let started = command.spawn();
-    let mut child = started.map_err(|cause| unreached::not_started(host, &program, cause))?;
+    let mut child = started.map_err(|cause| unreached::not_started(&remote.host, &program, cause))?;
     let (Some(to), Some(replies), Some(messages)) = (child.stdin.take(), child.stdout.take(), child.stderr.take())
     else {
-        return Err(Error::failed("connect to").at(&host.name));
+        return Err(Error::failed("connect to").at(name));
     };
     let monitor = conversation.monitor;
     let connection = Connection::new(child);
     let (first, progress) = (Mutex::new(First::default()), Progress::default());
-    let pass_on = |line: &str| monitor.event(Event::OtherHost { host: &host.name, line: ssh::without_mark(line) });
+    let pass_on = |line: &str| monitor.event(Event::OtherHost { host: name, line: process::without_mark(line) });
     let (result, ended, mut rest) = std::thread::scope(|scope| {
         let reader = std::thread::Builder::new().spawn_scoped(scope, || {
             stderr::follow(messages, &progress, &pass_on, &|| {
@@ -78,10 +79,10 @@ pub(super) fn run(host: &Host, conversation: &Conversation<'_>, work: &mut Work,
         }
         Err(Obstacle::Receiver(failure)) => {
             // It has printed the same.
-            rest.retain(|line| !ssh::is_of_pleach(line));
-            Err(unreached::by_receiver(&host.url(), &failure))
+            rest.retain(|line| !process::is_of_pleach(line));
+            Err(unreached::by_receiver(&remote.url(), &failure))
         }
-        Err(Obstacle::Connection(error)) => Err(unreached::why((host, &program), error, ended, &first, &mut rest)),
+        Err(Obstacle::Connection(error)) => Err(unreached::why((remote, &program), error, ended, &first, &mut rest)),
     };
     rest.iter().for_each(|line| pass_on(line));
     result

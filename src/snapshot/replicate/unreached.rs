@@ -1,9 +1,10 @@
 //! Why a conversation with another host ended early, in words for its user.
 
-use super::destination::Host;
+use super::destination::Remote;
+use super::process::{is_of_pleach, without_mark};
 use super::replies::First;
-use super::ssh;
 use crate::error::{Error, ErrorKind, Result};
+use crate::snapshot::ssh::Host;
 use crate::snapshot::stream::{Failure, VERSION};
 use crate::util::process::ending;
 use crate::util::text;
@@ -36,7 +37,7 @@ pub(super) fn not_started(host: &Host, program: &OsStr, cause: io::Error) -> Err
         io::ErrorKind::NotFound => "install ssh (Debian: openssh-client), or set PLEACH_SSH to a program that connects",
         _ => "PLEACH_SSH may name another program that connects",
     };
-    Error::not_started(program, cause).hint_also(&format!("it connects to {}: {what}", host.name))
+    Error::not_started(program, cause).hint_also(&format!("it connects to {}: {what}", host.name()))
 }
 
 /// The receiver gave up, and said why.
@@ -59,27 +60,27 @@ pub(super) fn by_receiver(to: &OsStr, failure: &Failure) -> Error {
 
 /// The connection ended, made by this program. Takes the cause out of the last messages.
 pub(super) fn why(
-    (host, program): (&Host, &OsStr),
+    (remote, program): (&Remote, &OsStr),
     error: Error,
     ended: Result<ExitStatus>,
     first: &First,
     messages: &mut Vec<String>,
 ) -> Error {
-    let failed = || Error::failed("replicate to").at(host.url());
-    let name = &host.name;
+    let failed = || Error::failed("replicate to").at(remote.url());
+    let name = remote.host.name();
     match first {
         First::Other(bytes) => {
             let line = bytes.split(|byte| *byte == b'\n').find(|line| !line.is_empty()).unwrap_or_default();
             let line = text::escape(&OsString::from(String::from_utf8_lossy(line).into_owned()));
-            messages.retain(|line| !ssh::is_of_pleach(line));
+            messages.retain(|line| !is_of_pleach(line));
             let cause = format!("{name} sent '{line}', which is no reply of pleach");
             return failed().because(other(&cause)).with_code("no-receiver").hint(
                 "if a startup file of the shell over there prints this (as ~/.bashrc), let it print only on a terminal",
             );
         }
         First::Version(version) => {
-            messages.retain(|line| !ssh::is_of_pleach(line));
-            let (older, where_) = if *version < VERSION { (name.as_str(), "there") } else { ("this machine", "here") };
+            messages.retain(|line| !is_of_pleach(line));
+            let (older, where_) = if *version < VERSION { (name, "there") } else { ("this machine", "here") };
             let cause = format!("{name} speaks version {version} of the stream, this pleach version {VERSION}");
             let hint = format!("the pleach on {older} is older: update it {where_}");
             return failed().because(other(&cause)).with_code("other-version").hint(hint);
@@ -95,17 +96,16 @@ pub(super) fn why(
     let is_usage = ended.code() == Some(2) && !has_begun;
     let cause = if is_usage && !messages.is_empty() { messages.drain(..).next() } else { messages.pop() };
     let because = |error: Error| match &cause {
-        Some(line) => error.because(other(ssh::without_mark(line))),
+        Some(line) => error.because(other(without_mark(line))),
         None => error.because(other(&format!("{} {}", text::path(Path::new(program)), ending(ended)))),
     };
     match ended.code() {
-        Some(0) if !has_begun => {
-            because(failed()).hint(format!("the command over there ended without a reply; try: {}", try_it(host)))
-        }
+        Some(0) if !has_begun => because(failed())
+            .hint(format!("the command over there ended without a reply; try: {}", remote.host.trial())),
         Some(0) => error,
         Some(255) if !has_begun => {
             let error = because(Error::failed("connect to").at(name)).with_code("no-connection");
-            error.hint(format!("nothing was sent; try: {}", try_it(host)))
+            error.hint(format!("nothing was sent; try: {}", remote.host.trial()))
         }
         Some(126 | 127) => because(Error::failed("run pleach on").at(name))
             .hint("install pleach over there, or set PLEACH_REMOTE to its path")
@@ -118,12 +118,6 @@ pub(super) fn why(
             .hint("the connection was lost, or the receiver was ended; the same command goes on")
             .with_code("connection-lost"),
     }
-}
-
-/// A command that shows more.
-fn try_it(host: &Host) -> String {
-    let words: Vec<_> = host.words().into_iter().filter(|word| word != "--").collect();
-    format!("ssh {}", words.join(" "))
 }
 
 fn other(message: &str) -> io::Error {

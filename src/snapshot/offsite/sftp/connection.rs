@@ -1,7 +1,7 @@
 //! One connection: ssh with the subsystem `sftp` at its other end. Many requests are on the way at once.
 
 use super::wire::{Body, EOF, Name, Reply, kind};
-use crate::snapshot::replicate::ssh;
+use crate::snapshot::ssh::{self, Host};
 use crate::util::mutex::lock;
 use crate::util::text;
 use std::collections::HashMap;
@@ -37,10 +37,16 @@ pub(super) struct Connection {
 pub(super) type Answer = io::Result<Reply>;
 
 impl Connection {
-    /// Connects; `words` are the arguments of ssh that name the host.
-    pub(super) fn open(words: &[String]) -> io::Result<Connection> {
-        let mut command = ssh::subsystem(words, "sftp");
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    /// Connects to the subsystem of a host.
+    pub(super) fn open(host: &Host) -> io::Result<Connection> {
+        let mut command = ssh::connecting(host);
+        command
+            .arg("-s")
+            .args(host.words())
+            .arg("sftp")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         let mut child = command.spawn().map_err(|cause| {
             let program = text::escape(command.get_program());
             io::Error::new(io::ErrorKind::NotConnected, format!("cannot run {program}: {}", text::cause(&cause)))

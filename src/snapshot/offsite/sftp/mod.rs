@@ -7,6 +7,8 @@ mod connection;
 pub(super) mod fuzz;
 mod wire;
 
+use crate::error::Result;
+use crate::snapshot::ssh::{self, Host};
 use crate::util::mutex::lock;
 use bytes::Bytes;
 use connection::{Connection, PIECE, done, handle, refused};
@@ -32,8 +34,7 @@ const STATVFS: &[u8] = b"statvfs@openssh.com";
 /// The store.
 #[derive(Debug)]
 pub(super) struct Sftp {
-    /// The arguments of ssh that name the host.
-    words: Vec<String>,
+    host: Host,
     root: String,
     location: String,
     pool: Mutex<Pool>,
@@ -51,21 +52,20 @@ struct Pool {
 
 impl Sftp {
     /// The store in the directory `root` of a host.
-    pub(super) fn new(host: &str, port: Option<u16>, root: &str, location: String) -> Sftp {
-        let mut words: Vec<String> = Vec::new();
-        if let Some(port) = port {
-            words.extend(["-p".into(), port.to_string()]);
-        }
-        words.extend(["--".into(), host.replace(['[', ']'], "")]);
+    ///
+    /// # Errors
+    /// Kind `Usage` if PLEACH_SSH has an open quote.
+    pub(super) fn new(host: &Host, root: &str, location: String) -> Result<Sftp> {
+        ssh::check_program()?;
         let root = if root == "/" { root } else { root.trim_end_matches('/') };
-        Sftp {
-            words,
+        Ok(Sftp {
+            host: host.clone(),
             root: root.into(),
             location,
             pool: Mutex::default(),
             is_free: Condvar::new(),
             was_connected: AtomicBool::new(false),
-        }
+        })
     }
 
     fn path(&self, below: &str) -> String {
@@ -130,7 +130,7 @@ impl Sftp {
         pool.number += 1;
         drop(pool);
         let is_known = self.was_connected.load(Ordering::Relaxed);
-        match Connection::open(&self.words) {
+        match Connection::open(&self.host) {
             Ok(connection) => {
                 self.was_connected.store(true, Ordering::Relaxed);
                 Ok((connection, is_known))

@@ -1,9 +1,9 @@
-//! The command that connects to another host, and its process.
+//! The command that runs a receiver on another host, and its process.
 
-use super::destination::Host;
+use super::destination::Remote;
 use crate::error::{Error, Result};
+use crate::snapshot::ssh;
 use crate::util::mutex::lock;
-use crate::util::text;
 use rustix::process::{Pid, Signal, kill_process};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
@@ -11,12 +11,8 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-/// The program that connects, with its options; otherwise `ssh`.
-const SSH: &str = "PLEACH_SSH";
 /// The command over there; otherwise `pleach`.
 const REMOTE: &str = "PLEACH_REMOTE";
-/// How ssh notices that the other host is gone: after five minutes, and not after the hours that TCP takes.
-const ALIVE: [&str; 4] = ["-o", "ServerAliveInterval=15", "-o", "ServerAliveCountMax=20"];
 /// How long the program may take to end after the user asked to stop, before SIGTERM and before SIGKILL.
 const GRACE: [Duration; 2] = [Duration::from_secs(2), Duration::from_secs(6)];
 
@@ -25,13 +21,9 @@ const GRACE: [Duration; 2] = [Duration::from_secs(2), Duration::from_secs(6)];
 ///
 /// # Errors
 /// Kind `Usage` if PLEACH_SSH has an open quote.
-pub(super) fn command(host: &Host, must_exist: bool, dry_run: bool) -> Result<Command> {
-    if let Some(quote) = words(configured().as_bytes()).1 {
-        let cause = std::io::Error::other(format!("the quote {} is open", char::from(quote)));
-        let shown = text::escape(&configured());
-        return Err(Error::usage("run the command in PLEACH_SSH").because(cause).hint(format!("close it: {shown}")));
-    }
-    let mut command = connecting(&host.words());
+pub(super) fn command(to: &Remote, must_exist: bool, dry_run: bool) -> Result<Command> {
+    ssh::check_program()?;
+    let mut command = ssh::connecting(&to.host);
     let remote = std::env::var_os(REMOTE).filter(|remote| !remote.is_empty()).unwrap_or_else(|| "pleach".into());
     let mut line = remote.into_vec();
     line.extend_from_slice(RECEIVE);
@@ -42,67 +34,10 @@ pub(super) fn command(host: &Host, must_exist: bool, dry_run: bool) -> Result<Co
         line.extend_from_slice(DRY_RUN);
     }
     line.extend_from_slice(b"-- ");
-    line.extend_from_slice(&quoted(host.path.as_bytes()));
-    command.args(host.words()).arg(OsString::from_vec(line));
+    line.extend_from_slice(&quoted(to.path.as_bytes()));
+    command.args(to.host.words()).arg(OsString::from_vec(line));
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     Ok(command)
-}
-
-/// The command that runs a subsystem of sshd over there, for stores. `words` are the arguments that name the host.
-#[cfg(feature = "offsite")]
-pub(crate) fn subsystem(words: &[String], name: &str) -> Command {
-    let mut command = connecting(words);
-    command.arg("-s").args(words).arg(name);
-    command
-}
-
-/// The program with its options.
-fn connecting(words: &[String]) -> Command {
-    let mut command = program();
-    if has_no_timeout(words) {
-        command.args(ALIVE);
-    }
-    command
-}
-
-/// The program with its options, as the user wrote them.
-fn configured() -> OsString {
-    std::env::var_os(SSH).filter(|ssh| !ssh.is_empty()).unwrap_or_else(|| "ssh".into())
-}
-
-fn program() -> Command {
-    let mut words = words(configured().as_bytes()).0.into_iter();
-    let mut command = Command::new(words.next().unwrap_or_else(|| "ssh".into()));
-    command.args(words);
-    command
-}
-
-/// Whether ssh has no timeout for a host that is gone, neither in its configuration nor in PLEACH_SSH. Options on the
-/// command line win over the configuration, so ssh must be asked first.
-fn has_no_timeout(words: &[String]) -> bool {
-    let mut ask = program();
-    ask.arg("-G").args(words).stdin(Stdio::null()).stderr(Stdio::null());
-    let Ok(answer) = ask.output() else { return false };
-    answer.stdout.split(|byte| *byte == b'\n').any(|line| line.eq_ignore_ascii_case(b"serveraliveinterval 0"))
-}
-
-/// The words of a command, and a quote that is open at its end. Quotes of either kind may enclose blanks. A backslash
-/// is a byte like any other.
-fn words(text: &[u8]) -> (Vec<OsString>, Option<u8>) {
-    let (mut words, mut word, mut quote) = (Vec::new(), None::<Vec<u8>>, None);
-    for byte in text {
-        match (quote, *byte) {
-            (None, b' ' | b'\t' | b'\n') => words.extend(word.take()),
-            (None, b'\'' | b'"') => {
-                quote = Some(*byte);
-                word.get_or_insert_default();
-            }
-            (Some(open), byte) if open == byte => quote = None,
-            (_, byte) => word.get_or_insert_default().push(byte),
-        }
-    }
-    words.extend(word);
-    (words.into_iter().map(OsString::from_vec).collect(), quote)
 }
 
 /// A word for the shell over there.
@@ -218,20 +153,5 @@ mod tests {
         for other in ["", "pleach list /b", "pleach receive --stdio -- '/b' ; id'", "sh -c 'receive --stdio'"] {
             assert_eq!(asked_in(OsStr::new(other)), None, "{other}");
         }
-    }
-
-    #[test]
-    fn quotes_enclose_blanks() {
-        let split = |text: &str| words(text.as_bytes()).0;
-        assert_eq!(split("ssh -F  '/a b/c' -o \"X=y z\"'w' ''"), ["ssh", "-F", "/a b/c", "-o", "X=y zw", ""]);
-        assert_eq!(split("  "), Vec::<OsString>::new());
-        assert_eq!(split("ssh 'a\\' b\\"), ["ssh", "a\\", "b\\"]);
-    }
-
-    #[test]
-    fn a_quote_that_is_not_closed_is_found() {
-        let open = |text: &str| words(text.as_bytes()).1.map(char::from);
-        assert_eq!(["ssh", "ssh ''", "ssh '\"'", "ssh \"it's\""].map(open), [None; 4]);
-        assert_eq!(["ssh \"/a", "'", "ssh '' 'it\"s"].map(open), [Some('"'), Some('\''), Some('\'')]);
     }
 }
