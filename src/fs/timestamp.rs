@@ -4,6 +4,9 @@
 //! The kernel does not report the resolution of a filesystem's timestamps, so each timestamp is judged by its digits:
 //! one that ends in zeros may be truncated. With nanosecond timestamps this only costs a second look at the few files
 //! with timestamps that end in zeros by chance.
+//!
+//! A filesystem that cannot store the time of the clock gets the nearest that it can from the kernel, again and again:
+//! after 2038 an ext4 with small inodes, and before 1980 FAT on a machine that begins without a clock.
 
 use crate::fs::filesystem::Kind;
 use crate::fs::status::Time;
@@ -99,6 +102,9 @@ impl Clocks {
 /// assert!(may_have_changed_since(coarse, moment, Clock::Local));
 /// ```
 pub fn may_have_changed_since(ctime: Time, moment: Time, clock: Clock) -> bool {
+    if is_limit(ctime) {
+        return true;
+    }
     let skew = match clock {
         Clock::Local => 0,
         Clock::Remote => SKEW,
@@ -107,6 +113,20 @@ pub fn may_have_changed_since(ctime: Time, moment: Time, clock: Clock) -> bool {
     let earliest = nanoseconds(moment) - skew;
     // The timestamp of a change at that moment, truncated as this one may be.
     nanoseconds(ctime) >= earliest - earliest.rem_euclid(coarsest_tick(ctime))
+}
+
+/// Whether this is the earliest or the latest time that a filesystem can store. Each change beyond it has that time.
+fn is_limit(time: Time) -> bool {
+    /// 32 bits with a sign: ext4 with small inodes, XFS without bigtime. The last of ext4, of XFS, and of 32 bits.
+    const LIMITS: [i64; 5] =
+        [i32::MIN as i64, i32::MAX as i64, (1 << 34) - 1 - (1 << 31), 16_299_260_424, u32::MAX as i64];
+    /// 1980 and the end of 2107: FAT, in local time, and exFAT.
+    const FAT: [i64; 3] = [315_532_800, 4_354_819_198, 4_354_819_199];
+    let is_local = |limit: i64| {
+        let offset = time.seconds.saturating_sub(limit);
+        offset % (15 * 60) == 0 && offset.unsigned_abs() <= 14 * 60 * 60
+    };
+    time.nanos == 0 && (LIMITS.contains(&time.seconds) || FAT.into_iter().any(is_local))
 }
 
 /// The coarsest resolution that can show this time, in nanoseconds: at most two seconds.
@@ -170,6 +190,20 @@ mod tests {
         assert_eq!(Clock::of_kind(Kind::Nfs), Clock::Remote);
         assert_eq!([Kind::Fuse, Kind::UNKNOWN].map(Clock::of_kind), [Clock::Remote; 2]);
         assert_eq!(Clock::of_kind(Kind::Ext4), Clock::Local);
+    }
+
+    #[test]
+    fn the_last_time_that_a_filesystem_can_store_proves_nothing() {
+        let moment = at(20_000_000_000, 1);
+        let changed = |seconds, nanos| may_have_changed_since(at(seconds, nanos), moment, Clock::Local);
+        for limit in ["1901-12-13T20:45:52Z", "2038-01-19T03:14:07Z", "2446-05-10T22:38:55Z", "2486-07-02T20:20:24Z"] {
+            let seconds = limit.parse::<jiff::Timestamp>().unwrap().as_second();
+            assert!(changed(seconds, 0), "{limit}");
+            assert!(!changed(seconds, 5) && !changed(seconds - 1, 0) && !changed(seconds + 1, 0), "{limit}");
+        }
+        // The first of FAT in Berlin, and the last in Kathmandu.
+        assert!(changed(315_532_800 - 3600, 0) && changed(4_354_819_198 - 20_700, 0));
+        assert!(!changed(315_532_800 - 3601, 0) && !changed(315_532_800 + 15 * 3600, 0));
     }
 
     proptest! {
