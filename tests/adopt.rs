@@ -1,5 +1,7 @@
 //! `pleach adopt`: the backups of other programs become snapshots. The backups are made by `rsync --link-dest`.
 
+mod rotated;
+
 use crate::harness::json_lines::Line;
 use crate::harness::*;
 use crate::on_filesystems;

@@ -88,6 +88,11 @@ impl Kind {
 }
 
 impl Kind {
+    /// Whether it stores inode numbers. Others invent them, and may give a directory another one later.
+    pub(crate) fn has_stable_numbers(self) -> bool {
+        matches!(self, Kind::Xfs | Kind::Btrfs | Kind::Ext4 | Kind::Tmpfs | Kind::Bcachefs | Kind::Zfs | Kind::Nfs)
+    }
+
     /// Whether syncfs(2) writes everything and reports failed writes. Overlayfs hides the errors of the filesystem
     /// below, FUSE does not pass the call to its server, and before Linux 5.8 no errors were reported. In these cases
     /// each file must be synced separately.

@@ -1,14 +1,16 @@
 //! Where other programs keep their backups, how they name them, and which of them are complete.
 
 use crate::error::{Error, Result};
+use crate::fs::status::Status;
 use crate::snapshot::create::Past as Backup;
 use crate::snapshot::manifest::Time;
 use crate::util::time_zone;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
+use rustix::fs::CWD;
 use std::fs;
 use std::io::Read as _;
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 /// The program that made the backups.
@@ -87,8 +89,9 @@ impl Found {
 /// A backup that is a plain tree.
 fn one(tree: &Path, source: &Path) -> Result<Backup> {
     let name = tree.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    let created = time_in_name(name).map_or_else(|| modified(tree), Ok)?;
-    Ok(Backup { backup: tree.into(), part: PathBuf::new(), source: source.into(), created })
+    let found = status(tree)?;
+    let created = time_in_name(name).unwrap_or(found.mtime);
+    Ok(Backup { backup: tree.into(), found, part: PathBuf::new(), source: source.into(), created })
 }
 
 fn names(dir: &Path) -> Result<Vec<String>> {
@@ -172,8 +175,9 @@ fn rsnapshot(dir: &Path, names: &[String]) -> Result<Found> {
     for name in names.iter().filter(|name| is_rotated(name)) {
         let tree = dir.join(name);
         if is_real_dir(&tree) {
-            let created = modified(&tree)?;
-            found.backups.push(Backup { backup: tree, part: PathBuf::new(), source: dir.into(), created });
+            let status = status(&tree)?;
+            let (part, source, created) = (PathBuf::new(), dir.into(), status.mtime);
+            found.backups.push(Backup { backup: tree, found: status, part, source, created });
         }
     }
     Ok(found)
@@ -187,7 +191,7 @@ fn timeshift(dir: &Path) -> Result<Found> {
         match created_by_info(&backup.join("info.json")) {
             Some(created) if is_real_dir(&tree) => {
                 let created = created.unwrap_or(named);
-                found.backups.push(in_part(backup, "localhost", created));
+                found.backups.push(in_part(backup, "localhost", created)?);
             }
             _ => found
                 .incomplete
@@ -203,7 +207,7 @@ fn back_in_time(dir: &Path, names: &[String]) -> Result<Found> {
         let (backup, tree) = (dir.join(name), dir.join(name).join("backup"));
         match time_in_name(name).filter(|_| is_real_dir(&backup)) {
             Some(created) if is_real_dir(&tree) && !backup.join("save_to_continue").exists() => {
-                found.backups.push(in_part(backup, "backup", created));
+                found.backups.push(in_part(backup, "backup", created)?);
             }
             Some(_) => found.incomplete.push(incomplete(&backup, "it has no directory 'backup', or is not finished")),
             None => {}
@@ -213,8 +217,8 @@ fn back_in_time(dir: &Path, names: &[String]) -> Result<Found> {
 }
 
 /// A backup of the whole machine, in a directory of the backup.
-fn in_part(backup: PathBuf, part: &str, created: Time) -> Backup {
-    Backup { backup, part: part.into(), source: "/".into(), created }
+fn in_part(backup: PathBuf, part: &str, created: Time) -> Result<Backup> {
+    Ok(Backup { found: status(&backup)?, backup, part: part.into(), source: "/".into(), created })
 }
 
 fn incomplete(backup: &Path, why: &str) -> Error {
@@ -253,9 +257,8 @@ fn time_in_name(name: &str) -> Option<Time> {
     Some(Time { seconds, nanos: 0 })
 }
 
-fn modified(dir: &Path) -> Result<Time> {
-    let status = fs::symlink_metadata(dir).map_err(|cause| Error::io("find", dir, cause))?;
-    Ok(Time { seconds: status.mtime(), nanos: status.mtime_nsec() as u32 })
+fn status(dir: &Path) -> Result<Status> {
+    Status::at(CWD, dir.as_os_str().as_bytes()).map_err(|errno| Error::io("find", dir, errno))
 }
 
 #[cfg(test)]

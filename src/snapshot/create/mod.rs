@@ -247,6 +247,9 @@ fn take_beside(
             let base = Base { own: frozen.own(repository), previous, seen, is_noted, frozen: frozen.uuids() };
             visit(&frozen.sources(sources), base, Some((staged, timestamp)), options, noting)
         });
+        let result = result.and_then(|filled| {
+            past.map_or(Ok(()), |past| past.check_unchanged(&staging.read_manifest()?)).map(|()| filled)
+        });
         frozen.end(monitor);
         result
     });

@@ -5,13 +5,19 @@
 
 use super::options::Options;
 use crate::error::{Error, Result};
+use crate::fs::filesystem::Kind;
 use crate::fs::openat;
+use crate::fs::status::Status;
 use crate::monitor::Monitor;
-use crate::snapshot::manifest::Time;
+use crate::snapshot::manifest::{Directory, Item, Reader, Time};
 use crate::snapshot::repository::{self, Clearing, Repository};
+use crate::sys::btrfs::logical::EMPTY_SUBVOLUME;
 use crate::tree::walk::{Sources, StandIns};
+use crate::util::path::is_below;
+use crate::util::text;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use rustix::io::Errno;
+use std::ffi::OsStr;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
@@ -23,6 +29,8 @@ const READ: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOL
 pub(crate) struct Past {
     /// The backup, an absolute path.
     pub(crate) backup: PathBuf,
+    /// The directory that was there when its time was found out.
+    pub(crate) found: Status,
     /// The path of the tree in it. No link in this path is followed. Empty: the backup itself.
     pub(crate) part: PathBuf,
     /// The absolute path that the tree is a copy of.
@@ -53,17 +61,61 @@ impl Past {
     /// Opens the tree.
     ///
     /// # Errors
-    /// If it is missing, is no directory, or lies behind a symbolic link.
+    /// If it is missing, is no directory, or lies behind a symbolic link, or if the backup is another one than before.
     pub(crate) fn open(&self) -> Result<OwnedFd> {
-        let top = rustix::fs::openat(CWD, &self.backup, READ, Mode::empty());
-        let tree = top.and_then(|top| openat::open_dir(top.as_fd(), self.part.as_os_str().as_bytes()));
-        tree.map_err(|errno| {
+        let failed = |errno: Errno| {
             let error = Error::io("open the backup", self.tree(), errno);
             match errno {
                 Errno::LOOP | Errno::NOTDIR => error.hint("it is no directory, or lies behind a symbolic link"),
                 _ => error,
             }
-        })
+        };
+        let top = rustix::fs::openat(CWD, &self.backup, READ, Mode::empty()).map_err(failed)?;
+        let now = Status::of(&top).map_err(failed)?;
+        let is_same = now.is_same_inode(&self.found) && now.btime == self.found.btime
+            || !Kind::of(&top).is_ok_and(Kind::has_stable_numbers);
+        if !is_same || now.mtime != self.found.mtime {
+            return Err(self.changed(&self.backup));
+        }
+        openat::open_dir(top.as_fd(), self.part.as_os_str().as_bytes()).map_err(failed)
+    }
+
+    /// Checks that the tree is still there as this manifest has it, by the times of its directories.
+    ///
+    /// # Errors
+    /// If a directory is gone, changed, or is another one. Then entries may be missing in the snapshot, or belong to
+    /// another backup: its program renames and deletes old ones.
+    pub(super) fn check_unchanged(&self, manifest: &Reader) -> Result<()> {
+        let (tree, source) = (self.open()?, without_slash(&self.source));
+        let kind = Kind::of(&tree).unwrap_or(Kind::UNKNOWN);
+        for item in manifest.items_from(source) {
+            let Item::Directory(Directory { path, meta, .. }) = item? else { continue };
+            if !is_below(&path, source) {
+                break;
+            }
+            // The times in place of a subvolume that a Btrfs snapshot lacks are those of the moment.
+            if kind == Kind::Btrfs && meta.ino == EMPTY_SUBVOLUME {
+                continue;
+            }
+            let below = path[source.len()..].strip_prefix(b"/").unwrap_or(&path[source.len()..]);
+            let below = if below.is_empty() { b"." } else { below };
+            let now = openat::open_way(tree.as_fd(), below).and_then(Status::of);
+            let is_same = now.is_ok_and(|now| {
+                (now.mtime, now.ctime) == (meta.mtime, meta.ctime)
+                    && (now.ino == meta.ino || !kind.has_stable_numbers())
+            });
+            if !is_same {
+                let path: PathBuf = self.tree().join(OsStr::from_bytes(below)).components().collect();
+                return Err(self.changed(&path));
+            }
+        }
+        Ok(())
+    }
+
+    fn changed(&self, path: &Path) -> Error {
+        let error = Error::failed("adopt the backup").at(&self.backup);
+        let cause = std::io::Error::other(format!("{} changed meanwhile", text::path(path)));
+        error.because(cause).hint("no snapshot of it was made; run again when no other program works on the backups")
     }
 
     /// The directories that the walk reads in place of the live directories.

@@ -11,7 +11,7 @@ use super::records;
 use super::subvolume::{self, Start};
 use super::trash::{clear_entry, throw_away};
 use crate::error::{Error, Result};
-use crate::snapshot::manifest::Time;
+use crate::snapshot::manifest::{Reader, Time};
 use crate::tree::deletion::FreshNames;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -90,6 +90,11 @@ impl Staging {
     pub(crate) fn create_manifest(&self) -> Result<File> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
         self.dir.file("manifest", flags, Mode::RUSR | Mode::WUSR)
+    }
+
+    /// Opens the manifest, which is complete.
+    pub(crate) fn read_manifest(&self) -> Result<Reader> {
+        Reader::from_file(self.file("manifest", OFlags::RDONLY)?, &self.manifest)
     }
 
     /// Makes the list of finished files.

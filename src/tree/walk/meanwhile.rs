@@ -210,11 +210,8 @@ fn look(base: BorrowedFd<'_>, path: &[u8]) -> rustix::io::Result<(Status, OwnedF
     Ok((Status::of(&fd)?, fd))
 }
 
-/// Whether the filesystem stores inode numbers. Others invent them, and may give a directory another one later.
 fn has_stable_numbers(fd: impl AsFd) -> bool {
-    Kind::of(fd).is_ok_and(|kind| {
-        matches!(kind, Kind::Xfs | Kind::Btrfs | Kind::Ext4 | Kind::Tmpfs | Kind::Bcachefs | Kind::Zfs | Kind::Nfs)
-    })
+    Kind::of(fd).is_ok_and(Kind::has_stable_numbers)
 }
 
 fn has_stable_numbers_at(path: &Path) -> bool {
