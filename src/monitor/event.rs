@@ -280,8 +280,8 @@ pub enum WholeWalk<'a> {
     ManyChanges,
     /// The filesystem's trees, or the last manifest, could not be read.
     Unreadable,
-    /// The filesystem of this directory was set back to an earlier state.
-    SetBack(&'a Path),
+    /// The filesystem was mounted again since the last run. It may be an older image.
+    MountedAgain,
     /// This entry differs from the last snapshot's, and the transactions do not show it.
     Disagrees(&'a Path),
 }
@@ -303,6 +303,7 @@ impl<'a> Event<'a> {
                         | WholeWalk::OtherSubvolumes
                         | WholeWalk::ExcludesByAge
                         | WholeWalk::ManyChanges
+                        | WholeWalk::MountedAgain
                 )
                 | Event::FrozenDeleted(_)
                 | Event::FileSkipped { .. }

@@ -9,14 +9,11 @@ use crate::sys::btrfs::logical::ROOT_DIRECTORY;
 use crate::sys::btrfs::tree::{self, DIR_INDEX, INODE_ITEM, Key, Step};
 use rustix::fs::FileType;
 use rustix::io::{Errno, Result};
-use std::cmp::Reverse;
-use std::collections::{BTreeSet, BinaryHeap, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::os::fd::{AsFd, BorrowedFd};
 
 /// The largest number that an inode can have: `BTRFS_LAST_FREE_OBJECTID`.
 const LAST_INODE: u64 = 0_u64.wrapping_sub(256);
-/// How many of the inodes that changed last are kept.
-pub(crate) const NEWEST: usize = 64;
 
 /// Inodes that changed, and the way to them. Memory: about 200 bytes for each of them.
 #[derive(Debug, Default)]
@@ -29,8 +26,6 @@ pub(crate) struct Changed {
     directories: Vec<u64>,
     /// The directory and the name of each changed inode and of each directory on the way to one.
     parents: HashMap<u64, (u64, Vec<u8>)>,
-    /// The inodes that changed last, with the transaction of the change.
-    newest: Vec<(u64, u64)>,
 }
 
 /// Finds the inodes of the subvolume `root` that changed after the transaction `since`. `fd` is any file of the
@@ -40,10 +35,8 @@ pub(crate) struct Changed {
 /// `PERM` without `CAP_SYS_ADMIN`.
 pub(crate) fn since(fd: impl AsFd, (root, since): (u64, u64), most: usize) -> Result<Option<Changed>> {
     let (mut changed, mut named) = (Changed::default(), Vec::new());
-    let mut newest = Newest::default();
     let mut is_too_many = false;
     each_inode(fd.as_fd(), (root, since), |number, inode| {
-        newest.add(number, inode.changed);
         changed.inodes.insert(number);
         if number != ROOT_DIRECTORY {
             named.push(number);
@@ -57,37 +50,8 @@ pub(crate) fn since(fd: impl AsFd, (root, since): (u64, u64), most: usize) -> Re
     if is_too_many {
         return Ok(None);
     }
-    changed.newest = newest.into_vec();
     named.into_iter().try_for_each(|number| changed.lead_to(fd.as_fd(), root, number))?;
     Ok(Some(changed))
-}
-
-/// The inodes of the subvolume `root` that changed last: number and transaction.
-///
-/// # Errors
-/// Like [`since`].
-pub(crate) fn newest(fd: impl AsFd, root: u64, now: u64) -> Result<Vec<(u64, u64)>> {
-    // Most trees have changed lately. Reading all of a large tree is the last resort.
-    for window in [1 << 6, 1 << 12, u64::MAX] {
-        let mut newest = Newest::default();
-        each_inode(fd.as_fd(), (root, now.saturating_sub(window)), |number, inode| {
-            newest.add(number, inode.changed);
-            true
-        })?;
-        let newest = newest.into_vec();
-        if !newest.is_empty() {
-            return Ok(newest);
-        }
-    }
-    Ok(Vec::new())
-}
-
-/// The last transaction that changed an inode. `None` if the inode does not exist.
-///
-/// # Errors
-/// Like [`since`].
-pub(crate) fn last_change(fd: impl AsFd, root: u64, number: u64) -> Result<Option<u64>> {
-    Ok(status(fd.as_fd(), root, number)?.map(|inode| inode.changed))
 }
 
 impl Changed {
@@ -127,11 +91,6 @@ impl Changed {
         }
         names.reverse();
         Ok(Some(names.join(&b'/')))
-    }
-
-    /// The inodes that changed last, with the transactions of their changes, at most [`NEWEST`].
-    pub(crate) fn newest(&self) -> &[(u64, u64)] {
-        &self.newest
     }
 
     /// Adds all names of the inodes with several names in and below a directory. Renaming a directory changes the paths
@@ -204,23 +163,6 @@ fn status(fd: BorrowedFd<'_>, root: u64, number: u64) -> Result<Option<Inode>> {
     Ok(found)
 }
 
-/// Keeps the inodes that changed last.
-#[derive(Default)]
-struct Newest(BinaryHeap<Reverse<(u64, u64)>>);
-
-impl Newest {
-    fn add(&mut self, number: u64, changed: u64) {
-        self.0.push(Reverse((changed, number)));
-        if self.0.len() > NEWEST {
-            self.0.pop();
-        }
-    }
-
-    fn into_vec(self) -> Vec<(u64, u64)> {
-        self.0.into_iter().map(|Reverse((changed, number))| (number, changed)).collect()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -232,14 +174,5 @@ mod tests {
         assert_eq!(changed.path(256, 300), Err(Errno::LOOP));
         assert_eq!(changed.path(256, 302), Ok(Some(b"c".to_vec())));
         assert_eq!(changed.path(256, 303), Ok(None));
-    }
-
-    #[test]
-    fn only_the_inodes_that_changed_last_are_kept() {
-        let mut newest = Newest::default();
-        (0..1000).for_each(|number| newest.add(number, number * 2));
-        let mut kept = newest.into_vec();
-        kept.sort_unstable();
-        assert_eq!((kept.len(), kept[0]), (NEWEST, (1000 - NEWEST as u64, 2 * (1000 - NEWEST as u64))));
     }
 }

@@ -33,9 +33,7 @@ pub(super) fn whole_walk(why: WholeWalk<'_>) -> String {
         WholeWalk::ExcludesByAge => "files are excluded by age".into(),
         WholeWalk::ManyChanges => "so much changed that this is as fast".into(),
         WholeWalk::Unreadable => "the filesystem's trees, or the last manifest, could not be read".into(),
-        WholeWalk::SetBack(path) => {
-            format!("the filesystem of {} was set back to an earlier state", text::path(path))
-        }
+        WholeWalk::MountedAgain => "the filesystem was mounted again since the last snapshot".into(),
         WholeWalk::Disagrees(path) => {
             format!("{} changed, and the filesystem does not show it", text::path(path))
         }

@@ -61,7 +61,6 @@ pub(super) fn decide(
             return Some(narrowing);
         }
         Err(Why::Plain(why)) => whole(why),
-        Err(Why::SetBack(path)) => whole(WholeWalk::SetBack(&absolute(&path))),
         Err(Why::Disagrees(path)) => whole(WholeWalk::Disagrees(&absolute(&path))),
     }
     None
@@ -70,7 +69,6 @@ pub(super) fn decide(
 /// Why everything is looked at.
 enum Why {
     Plain(WholeWalk<'static>),
-    SetBack(Vec<u8>),
     Disagrees(Vec<u8>),
 }
 
@@ -92,7 +90,7 @@ fn narrow(
     let most = most(previous);
     let mut known: HashMap<u64, KnownPart> = HashMap::new();
     let mut places: Vec<(Subvolume, u64, &Top)> = Vec::new();
-    let mut paths = Vec::new();
+    let (mut paths, mut is_mounted_again) = (Vec::new(), false);
     for top in &seen.tops {
         let (number, Some(then)) = (top.dev, &top.part) else { continue };
         let Ok(fd) = watch.open(&top.path) else { continue };
@@ -106,9 +104,13 @@ fn narrow(
                 if (now.filesystem, now.uuid) != (then.filesystem, then.uuid) {
                     continue;
                 }
+                if now.mount != then.mount {
+                    is_mounted_again = true;
+                    continue;
+                }
                 if let hash_map::Entry::Vacant(unknown) = known.entry(dev) {
-                    let changed = Box::new(changes(top, &fd, &now, then, most)?);
-                    unknown.insert(KnownPart { number, changes: Changes::Subvolume(then.clone(), changed) });
+                    let changed = Box::new(changes(&fd, now.root, then, most)?);
+                    unknown.insert(KnownPart { number, changes: Changes::Subvolume(changed) });
                 }
                 places.push((now, dev, top));
             }
@@ -129,7 +131,8 @@ fn narrow(
         }
     }
     if known.is_empty() {
-        return Err(Why::Plain(WholeWalk::OtherSubvolumes));
+        let why = if is_mounted_again { WholeWalk::MountedAgain } else { WholeWalk::OtherSubvolumes };
+        return Err(Why::Plain(why));
     }
     let is_check = u64::from(seen.narrow) >= options.narrow_walks.unwrap_or(NARROW_WALKS);
     let ways = ways(&seen, &paths, sources).map_err(|_| Why::Plain(WholeWalk::Unreadable))?;
@@ -147,13 +150,9 @@ pub(super) fn most(previous: &Previous) -> usize {
 }
 
 /// The inodes of a subvolume that changed since it was seen, if they are at most `most`.
-fn changes(top: &Top, fd: &OwnedFd, now: &Subvolume, then: &SeenSubvolume, most: usize) -> Result<Changed, Why> {
-    let unreadable = |_| Why::Plain(WholeWalk::Unreadable);
-    if now.transaction < then.transaction || !are_as_seen(fd, now, then).map_err(unreadable)? {
-        return Err(Why::SetBack(top.path.clone()));
-    }
-    let found = changed::since(fd, (now.root, then.transaction), most).map_err(unreadable)?;
-    found.ok_or(Why::Plain(WholeWalk::ManyChanges))
+fn changes(fd: &OwnedFd, root: u64, then: &SeenSubvolume, most: usize) -> Result<Changed, Why> {
+    let found = changed::since(fd, (root, then.transaction), most);
+    found.map_err(|_| Why::Plain(WholeWalk::Unreadable))?.ok_or(Why::Plain(WholeWalk::ManyChanges))
 }
 
 /// The changes on an XFS that has this device in the last manifest, if they are at most `most`.
@@ -165,18 +164,6 @@ fn swept_changes(previous: &Previous, number: u64, sweep: &Sweep, most: usize) -
     found.map_err(|_| Why::Plain(WholeWalk::Unreadable))?.ok_or(Why::Plain(WholeWalk::ManyChanges))
 }
 
-/// Whether the inodes that had changed last have not been set back to an earlier state, as by restoring an image of the
-/// filesystem.
-fn are_as_seen(fd: &OwnedFd, now: &Subvolume, then: &SeenSubvolume) -> rustix::io::Result<bool> {
-    for (number, transaction) in &then.newest {
-        let last = changed::last_change(fd, now.root, *number)?;
-        if last.is_some_and(|last| last != *transaction && last <= then.transaction) {
-            return Ok(false);
-        }
-    }
-    Ok(true)
-}
-
 /// Renaming a directory does not change the inodes below it. But a file there with other names elsewhere must be looked
 /// at under all its names, so that they stay names of one inode in the snapshot.
 fn add_links(
@@ -185,7 +172,7 @@ fn add_links(
     (fd, root): (BorrowedFd<'_>, u64),
     top: &Top,
 ) -> Result<(), ()> {
-    let Changes::Subvolume(_, changed) = changes else { return Ok(()) };
+    let Changes::Subvolume(changed) = changes else { return Ok(()) };
     for directory in changed.directories().to_vec() {
         let Some(below) = changed.path(top.ino, directory).map_err(|_| ())? else { continue };
         let path = if below.is_empty() { top.path.clone() } else { join(&top.path, &below) };

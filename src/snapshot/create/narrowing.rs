@@ -5,8 +5,8 @@
 
 use super::scope::Scope;
 use crate::snapshot::manifest::Directory as Record;
-use crate::snapshot::repository::{Seen, SeenSubvolume};
-use crate::tree::changed::{Changed, NEWEST};
+use crate::snapshot::repository::Seen;
+use crate::tree::changed::Changed;
 use crate::tree::exclude::CACHE_TAG;
 use crate::tree::walk::Directory;
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -34,8 +34,8 @@ pub(super) struct KnownPart {
 
 /// What changed in a part of the sources.
 pub(super) enum Changes {
-    /// A subvolume, as the last run saw it, and the changes in it.
-    Subvolume(SeenSubvolume, Box<Changed>),
+    /// The changes in a subvolume.
+    Subvolume(Box<Changed>),
     /// An XFS, and the inodes that changed. [`Narrowing::ways`] has their paths.
     Xfs(HashSet<u64>),
 }
@@ -55,10 +55,9 @@ impl Narrowing {
         if self.caches && names.contains(CACHE_TAG) { Scope::Whole } else { Scope::Only(names) }
     }
 
-    /// The device of a part in the last manifest, by its device now. For a subvolume, also the inodes in it that
-    /// changed last, with the transactions of their changes.
-    pub(super) fn recorded(&self, dev: u64) -> Option<(u64, Vec<(u64, u64)>)> {
-        self.known.get(&dev).map(|known| (known.number, known.changes.newest()))
+    /// The device of a part in the last manifest, by its device now.
+    pub(super) fn recorded(&self, dev: u64) -> Option<u64> {
+        self.known.get(&dev).map(|known| known.number)
     }
 
     /// The part that had this device in the last manifest, with its device now.
@@ -81,7 +80,7 @@ impl Changes {
     /// Whether this inode changed.
     pub(super) fn has(&self, number: u64) -> bool {
         match self {
-            Changes::Subvolume(_, changed) => changed.has(number),
+            Changes::Subvolume(changed) => changed.has(number),
             Changes::Xfs(inodes) => inodes.contains(&number),
         }
     }
@@ -89,7 +88,7 @@ impl Changes {
     /// How many inodes changed.
     pub(super) fn len(&self) -> usize {
         match self {
-            Changes::Subvolume(_, changed) => changed.len(),
+            Changes::Subvolume(changed) => changed.len(),
             Changes::Xfs(inodes) => inodes.len(),
         }
     }
@@ -97,17 +96,8 @@ impl Changes {
     /// The names in a directory that lead to changed inodes, if the filesystem itself shows them.
     fn names(&self, directory: u64) -> Option<&BTreeSet<Vec<u8>>> {
         match self {
-            Changes::Subvolume(_, changed) => changed.names(directory),
+            Changes::Subvolume(changed) => changed.names(directory),
             Changes::Xfs(_) => None,
         }
-    }
-
-    fn newest(&self) -> Vec<(u64, u64)> {
-        let Changes::Subvolume(then, changed) = self else { return Vec::new() };
-        let before = then.newest.iter().filter(|(number, _)| !changed.has(*number));
-        let mut newest: Vec<_> = before.chain(changed.newest()).copied().collect();
-        newest.sort_unstable_by_key(|(_, transaction)| std::cmp::Reverse(*transaction));
-        newest.truncate(NEWEST);
-        newest
     }
 }

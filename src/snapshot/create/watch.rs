@@ -2,13 +2,13 @@
 //! transaction it sees each, or in which state the inodes of an XFS are. Only root can learn these, so only root's runs
 //! are noted.
 
+use crate::fs::mount_id::MountId;
 use crate::fs::openat;
 use crate::fs::status::{Status, Time};
 use crate::monitor::Monitor;
 use crate::snapshot::repository::{Part, Seen, SeenInodes, SeenSubvolume, Top};
 use crate::sys::btrfs::{self, logical, transaction};
 use crate::sys::xfs;
-use crate::tree::changed;
 use crate::tree::sweep::{self, Digests, Sweep};
 use crate::tree::walk::{Directory, Sources};
 use crate::util::mutex::{self, lock};
@@ -66,6 +66,8 @@ pub(super) struct Subvolume {
     pub(super) uuid: [u8; 16],
     /// The last transaction of the state that this run sees.
     pub(super) transaction: u64,
+    /// The mount of its filesystem.
+    pub(super) mount: MountId,
 }
 
 /// An XFS and its inodes.
@@ -144,7 +146,7 @@ impl Watch {
             true => (found.parent_uuid, found.created),
             false => (found.uuid, *committed),
         };
-        Some(Subvolume { filesystem, root: found.id, uuid, transaction })
+        Some(Subvolume { filesystem, root: found.id, uuid, transaction, mount: MountId::of(fd)? })
     }
 
     /// The XFS with this device, if its inodes are known.
@@ -153,13 +155,12 @@ impl Watch {
     }
 
     /// Notes a directory of the walk, if a source, another filesystem or another subvolume begins with it. `recorded`:
-    /// the number of a device in the last manifest, and the inodes on it that changed last. `is_taken`: whether that
-    /// manifest has such a number.
+    /// the number of a device in the last manifest. `is_taken`: whether that manifest has such a number.
     pub(super) fn enter<P>(
         &self,
         directory: &Directory<()>,
         parent: Option<&Directory<P>>,
-        recorded: impl Fn(u64) -> Option<(u64, Vec<(u64, u64)>)>,
+        recorded: impl Fn(u64) -> Option<u64>,
         is_taken: impl Fn(u64) -> bool,
     ) {
         let begins = |parent: &Directory<P>| parent.scaffold || parent.status.dev != directory.status.dev;
@@ -167,19 +168,13 @@ impl Watch {
             return;
         }
         let (path, Status { dev, ino, .. }) = (directory.path.clone(), directory.status);
-        let (number, newest) = recorded(dev).unzip();
-        let fd = directory.fd.as_fd();
-        let subvolume = self.subvolume(fd).and_then(|now| {
-            let newest = match newest {
-                Some(newest) => newest,
-                None => changed::newest(fd, now.root, now.transaction).ok()?,
-            };
-            let Subvolume { filesystem, uuid, transaction, .. } = now;
-            Some(Part::Subvolume(SeenSubvolume { filesystem, uuid, transaction, newest }))
+        let subvolume = self.subvolume(directory.fd.as_fd()).map(|now| {
+            let Subvolume { filesystem, uuid, transaction, mount, .. } = now;
+            Part::Subvolume(SeenSubvolume { filesystem, uuid, transaction, mount })
         });
         let part = subvolume.or_else(|| self.sweep(dev).map(|swept| Part::Xfs(swept.filesystem)));
         let mut found = lock(&self.found);
-        let dev = *found.numbers.entry(dev).or_insert_with(|| number.unwrap_or_else(|| free(dev, is_taken)));
+        let dev = *found.numbers.entry(dev).or_insert_with(|| recorded(dev).unwrap_or_else(|| free(dev, is_taken)));
         found.tops.push(Top { path, ino, dev, part });
     }
 

@@ -53,7 +53,7 @@ fn check_notes(notes: &[Note]) {
 
 fn check_seen(bytes: &[u8]) {
     assert!(seen::parse(bytes).is_none_or(|found| seen::format(&found).is_some()));
-    let sealed = [&b"pleach seen 2\n"[..], blake3::hash(bytes).as_bytes(), bytes].concat();
+    let sealed = [&b"pleach seen 3\n"[..], blake3::hash(bytes).as_bytes(), bytes].concat();
     if let Some(found) = seen::parse(&sealed) {
         let written = seen::format(&found).expect("a short record");
         assert_eq!(seen::parse(&written), Some(found));

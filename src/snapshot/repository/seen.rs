@@ -3,6 +3,7 @@
 //! byte of it is wrong, the next run looks at everything.
 
 use super::handle::Repository;
+use crate::fs::mount_id::MountId;
 use rustix::fs::{Mode, OFlags};
 use serde::{Deserialize, Serialize};
 use std::io::Read as _;
@@ -10,7 +11,7 @@ use std::io::Read as _;
 /// The directory of these files, in the control directory.
 pub(super) const SEEN: &str = "seen";
 /// The beginning of such a file. The BLAKE3 of the rest follows, then the rest in postcard's wire format.
-const MAGIC: &[u8; 14] = b"pleach seen 2\n";
+const MAGIC: &[u8; 14] = b"pleach seen 3\n";
 /// The largest file that is read or written.
 const LARGEST: u64 = 256 << 20;
 
@@ -76,8 +77,9 @@ pub(crate) struct SeenSubvolume {
     pub uuid: [u8; 16],
     /// The run saw all changes up to this transaction.
     pub transaction: u64,
-    /// Some inodes, and the transaction of their last change: those that changed last.
-    pub newest: Vec<(u64, u64)>,
+    /// The mount of the filesystem. In another one it may be an older image, with other changes in transactions of the
+    /// same numbers.
+    pub mount: MountId,
 }
 
 /// What the run that made this snapshot saw, if it is known. `manifest` is the identity of the manifest.
@@ -121,8 +123,8 @@ mod tests {
     use super::*;
 
     fn sample() -> Seen {
-        let subvolume =
-            SeenSubvolume { filesystem: [1; 16], uuid: [2; 16], transaction: 77, newest: vec![(300, 70), (301, 77)] };
+        let mount = MountId { boot: "b".into(), mount: 7 };
+        let subvolume = SeenSubvolume { filesystem: [1; 16], uuid: [2; 16], transaction: 77, mount };
         let top = Top { path: b"srv/data".to_vec(), ino: 256, dev: 42, part: Some(Part::Subvolume(subvolume)) };
         let on_xfs = Top { part: Some(Part::Xfs([5; 16])), ..top.clone() };
         let tops = vec![top.clone(), on_xfs, Top { part: None, ..top }];
