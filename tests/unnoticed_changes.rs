@@ -142,6 +142,32 @@ fn copied_in_its_second(source: &Path, copy: &Path) -> Option<Run> {
     (fs::metadata(&file).unwrap().mtime() == changed).then_some(run)
 }
 
+/// With a clock beyond the times that a filesystem can store, each change has the nearest of these.
+#[test]
+fn a_change_at_the_first_time_that_a_filesystem_can_store_is_noticed() {
+    let test = concat!(module_path!(), "::a_change_at_the_first_time_that_a_filesystem_can_store_is_noticed");
+    let Some(mut other) = Own::new(Kind::Ext4, test, 128, &["-I", "128"], "") else { return };
+    let Ok(fs) = Filesystem::open(Kind::Xfs, test) else { return };
+    let (source, repo, copy) = (other.join("source"), fs.join("repo"), fs.join("copy"));
+    fs::create_dir(&source).unwrap();
+    for (round, byte) in [b'A', b'B', b'C'].into_iter().enumerate() {
+        write(&source.join("file"), &[byte; 5000]);
+        other.edit_image(|image| {
+            for field in ["mtime", "ctime"] {
+                let set = format!("set_inode_field /source/file {field} 0x80000000");
+                finish(Command::new("debugfs").args(["-w", "-R", &set]).arg(image)).expect(0);
+            }
+        });
+        assert_eq!(fs::metadata(source.join("file")).unwrap().ctime(), i64::from(i32::MIN));
+        settle();
+        let name = format!("round-{round}");
+        pleach(snapshot_named(&name, &source, &repo)).expect(0);
+        assert_same_content(&source, &inside(&repo, &name, &source));
+        pleach(["copy".as_ref(), "-T".as_ref(), source.as_os_str(), copy.as_os_str()]).expect(0);
+        assert_same_content(&source, &copy);
+    }
+}
+
 on_filesystems! {
     [xfs, ext4] fn a_change_in_the_second_of_a_copy_is_noticed(fs: &Filesystem) {
         let test = concat!(module_path!(), "::a_change_in_the_second_of_a_copy_is_noticed");
