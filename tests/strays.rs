@@ -6,6 +6,7 @@ use crate::on_filesystems;
 use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 fn run(command: &str, repo: &Path, more: &[&str]) -> Run {
     let more = more.iter().map(OsStr::new);
@@ -78,5 +79,31 @@ on_filesystems! {
         let list = run("list", &repo, &["--json"]).json();
         assert_eq!(list.iter().find(|line| line["name"] == "two").expect("it is back")["pinned"], true);
         run("verify", &repo, &[]);
+    }
+
+    [btrfs] fn in_a_snapshot_of_its_subvolume_a_repository_has_no_trees(fs: &Filesystem) {
+        let (source, subvolume, copy) = (fs.dir("source"), fs.join("subvolume"), fs.join("copy"));
+        tree::plain(&source);
+        finish(Command::new("btrfs").args(["-q", "subvolume", "create"]).arg(&subvolume)).expect(0);
+        let repo = subvolume.join("repo");
+        for name in ["one", "two"] {
+            pleach(snapshot_named(name, &source, &repo)).expect(0);
+        }
+        pleach([OsStr::new("replicate"), repo.as_ref(), copy.as_ref()]).expect(0);
+        let back = fs.join("back");
+        finish(Command::new("btrfs").args(["-q", "subvolume", "snapshot"]).args([&subvolume, &back])).expect(0);
+        let repo = back.join("repo");
+        run("list", &repo, &[]).saying("no tree of a snapshot").saying("repo/one and 1 more").saying("no snapshots");
+        pleach([OsStr::new("replicate"), copy.as_ref(), repo.as_ref()]).expect(1).saying("repo/one: File exists");
+        pleach([OsStr::new("verify"), repo.as_ref()]).expect(4);
+        pleach(snapshot_named("three", &source, &repo)).expect(0).saying("no tree of a snapshot");
+        assert_eq!(listed(&repo), ["three"]);
+        for name in ["one", "two"] {
+            fs::remove_dir(repo.join(name)).unwrap();
+        }
+        pleach([OsStr::new("replicate"), copy.as_ref(), repo.as_ref()]).expect(0);
+        assert_eq!(listed(&repo), ["one", "two", "three"]);
+        run("verify", &repo, &[]);
+        tools::assert_equal_trees(&source, &inside(&repo, "one", &source));
     }
 }

@@ -1,8 +1,10 @@
 //! A directory by its descriptor, with a path for messages.
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::fs::filesystem::Kind;
 use crate::fs::openat;
 use crate::fs::shutdown;
+use crate::sys::btrfs::logical::EMPTY_SUBVOLUME;
 use rustix::fs::{self, AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use std::ffi::{CStr, OsStr};
@@ -152,6 +154,14 @@ impl Dir {
     /// Whether an entry is a directory, and not a link to one.
     pub(crate) fn has_dir(&self, name: impl AsRef<OsStr>) -> Result<bool> {
         Ok(self.stat(name)?.is_some_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory))
+    }
+
+    /// Whether an entry is a directory that can be the tree of a snapshot. A snapshot of a Btrfs subvolume has an empty
+    /// directory in place of each subvolume in that, and so of each tree.
+    pub(crate) fn has_tree(&self, name: impl AsRef<OsStr>) -> Result<bool> {
+        let Some(stat) = self.stat(name)? else { return Ok(false) };
+        let is_placeholder = || stat.st_ino == EMPTY_SUBVOLUME && Kind::of(&self.fd) == Ok(Kind::Btrfs);
+        Ok(FileType::from_raw_mode(stat.st_mode) == FileType::Directory && !is_placeholder())
     }
 
     /// Calls `each` with every entry except `.` and `..`, in no order.

@@ -111,7 +111,7 @@ impl Repository {
 
     /// A tree that cannot be checked is not hidden: reading it reports the reason.
     fn may_have_tree(&self, name: &str) -> bool {
-        check_name(name).is_ok() && self.root.has_dir(name).unwrap_or(true)
+        check_name(name).is_ok() && self.root.has_tree(name).unwrap_or(true)
     }
 
     /// The names of directories that look like the tree of a snapshot and have no manifest, sorted. A snapshot is
@@ -121,9 +121,9 @@ impl Repository {
         for name in self.root.names()? {
             if let Ok(name) = String::from_utf8(name)
                 && check_name(&name).is_ok()
-                && self.root.has_dir(&name)?
+                && self.root.has_tree(&name)?
                 && self.manifests.stat(&name)?.is_none()
-                && self.root.has_dir(&name)?
+                && self.root.has_tree(&name)?
             {
                 names.push(name);
             }
@@ -152,7 +152,7 @@ impl Repository {
         for name in self.manifests.names()? {
             if let Ok(name) = String::from_utf8(name)
                 && check_name(&name).is_ok()
-                && !self.root.has_dir(&name)?
+                && !self.root.has_tree(&name)?
                 && self.root.stat(&name)?.is_some()
             {
                 names.push(name);
