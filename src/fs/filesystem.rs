@@ -224,5 +224,10 @@ fn can_clone(dir: impl AsFd, block_size: u64) -> rustix::io::Result<bool> {
     while written < block.len() {
         written += rustix::io::write(&source, &block[written..])?;
     }
-    Ok(reflink::clone(&source, unnamed(&dir)?).is_ok())
+    match reflink::clone(&source, unnamed(&dir)?) {
+        Ok(()) => Ok(true),
+        // Only now, as a Btrfs that failed.
+        Err(Errno::ROFS) => Err(Errno::ROFS),
+        Err(_) => Ok(false),
+    }
 }

@@ -31,7 +31,7 @@ pub struct Stats {
     pub stream_bytes: u64,
     /// Bytes that were transferred, in both directions.
     pub wire_bytes: u64,
-    /// The number of snapshots that were offered.
+    /// The number of snapshots that were offered, without those that were deleted meanwhile.
     pub offered: u64,
     /// The snapshots that could not be sent.
     pub errors: u64,
@@ -138,6 +138,7 @@ impl Work {
     pub(super) fn skip(&mut self, number: usize, monitor: &dyn Monitor) {
         self.is_wanted[number] = false;
         monitor.event(Event::SnapshotNotSent(&self.snapshots[number].name));
+        self.stats.offered = self.stats.offered.saturating_sub(1);
     }
 
     /// The receiver has another snapshot of this name.

@@ -192,11 +192,11 @@ impl Repository {
         Ok(self.manifests.stat(name)?.is_none())
     }
 
-    /// Whether this open directory still is the tree of the snapshot `name`.
+    /// Whether this open directory still is the tree of the snapshot `name`. So it is if that cannot be found out, as on
+    /// a filesystem that has failed.
     pub(crate) fn has_tree(&self, name: &str, tree: impl AsFd) -> bool {
-        let here = self.root.stat(name).ok().flatten();
-        let open = rustix::fs::fstat(tree).ok();
-        here.zip(open).is_some_and(|(here, open)| (here.st_dev, here.st_ino) == (open.st_dev, open.st_ino))
+        let (Ok(here), Ok(open)) = (self.root.stat(name), rustix::fs::fstat(tree)) else { return true };
+        here.is_some_and(|here| (here.st_dev, here.st_ino) == (open.st_dev, open.st_ino))
     }
 
     /// The name of the snapshot that `id` means: a name, the beginning of exactly one name, `latest`, or `latest:PATH`.
