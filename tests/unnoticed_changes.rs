@@ -151,7 +151,7 @@ fn a_change_at_the_first_time_that_a_filesystem_can_store_is_noticed() {
     let (source, repo, copy) = (other.join("source"), fs.join("repo"), fs.join("copy"));
     fs::create_dir(&source).unwrap();
     for (round, byte) in [b'A', b'B', b'C'].into_iter().enumerate() {
-        write(&source.join("file"), &[byte; 5000]);
+        write(source.join("file"), &[byte; 5000]);
         other.edit_image(|image| {
             for field in ["mtime", "ctime"] {
                 let set = format!("set_inode_field /source/file {field} 0x80000000");

@@ -289,28 +289,21 @@ pub enum WholeWalk<'a> {
 impl<'a> Event<'a> {
     /// Whether it is only of interest to curious users.
     pub fn is_detail(&self) -> bool {
-        matches!(
-            self,
+        match self {
+            Event::WholeWalk(why) => !matches!(why, WholeWalk::Unreadable | WholeWalk::Disagrees(_)),
             Event::ParentMetadata(_)
-                | Event::LeftoversRemoved { .. }
-                | Event::EngineRefused { .. }
-                | Event::NothingEarlier
-                | Event::TreeFromSnapshot(_)
-                | Event::ChangesOnly { .. }
-                | Event::WholeWalk(
-                    WholeWalk::Due
-                        | WholeWalk::OtherConditions
-                        | WholeWalk::OtherSubvolumes
-                        | WholeWalk::ExcludesByAge
-                        | WholeWalk::ManyChanges
-                        | WholeWalk::MountedAgain
-                )
-                | Event::FrozenDeleted(_)
-                | Event::FileSkipped { .. }
-                | Event::NotShared { .. }
-                | Event::IndexSampled { .. }
-                | Event::SharersUnknown(_)
-        )
+            | Event::LeftoversRemoved { .. }
+            | Event::EngineRefused { .. }
+            | Event::NothingEarlier
+            | Event::TreeFromSnapshot(_)
+            | Event::ChangesOnly { .. }
+            | Event::FrozenDeleted(_)
+            | Event::FileSkipped { .. }
+            | Event::NotShared { .. }
+            | Event::IndexSampled { .. }
+            | Event::SharersUnknown(_) => true,
+            _ => false,
+        }
     }
 
     /// The word by which programs recognize the event. It is part of the output format: do not change it later.

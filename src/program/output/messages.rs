@@ -153,8 +153,8 @@ pub(crate) fn event(event: &Event<'_>) -> String {
         Event::OtherTree { path, more } => {
             let others = if more > 0 { format!(" and {} more", count(more)) } else { String::new() };
             format!(
-                "no tree of a snapshot: {}{others}: move the tree back to this place, or remove what is there now \
-                 to give the snapshot up",
+                "no tree of a snapshot: {}{others}: move the tree back to this place, or remove the other \
+                 thing to give the snapshot up",
                 text::path(path)
             )
         }

@@ -192,8 +192,8 @@ impl Repository {
         Ok(self.manifests.stat(name)?.is_none())
     }
 
-    /// Whether this open directory still is the tree of the snapshot `name`. So it is if that cannot be found out, as on
-    /// a filesystem that has failed.
+    /// Whether this open directory still is the tree of the snapshot `name`. If that cannot be found out, as on a
+    /// filesystem that has failed, it is.
     pub(crate) fn has_tree(&self, name: &str, tree: impl AsFd) -> bool {
         let (Ok(here), Ok(open)) = (self.root.stat(name), rustix::fs::fstat(tree)) else { return true };
         here.is_some_and(|here| (here.st_dev, here.st_ino) == (open.st_dev, open.st_ino))
