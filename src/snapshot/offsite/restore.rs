@@ -12,6 +12,7 @@ mod damage;
 mod durable;
 mod job;
 mod mend;
+mod obstacle;
 mod room;
 mod selection;
 mod trust;
@@ -57,8 +58,9 @@ pub struct RestoreStats {
 /// Restores a snapshot, or parts of it. Existing files with the same size and time are kept, others are replaced.
 ///
 /// New files have mode 0600 until all content is written, and only then get their metadata. An existing file is kept or
-/// overwritten only if nobody gains rights by that; otherwise it is replaced. But the target should be new, or trusted:
-/// the library follows symbolic links in it.
+/// overwritten only if nobody gains rights by that; otherwise it is replaced. No symbolic link that is in the target
+/// before is followed. But the target should be new, or trusted: the library uses paths, so whoever can rename entries
+/// there meanwhile can lead it elsewhere.
 ///
 /// # Errors
 /// If the store cannot be reached, or the target is full or does not keep it. An entry that cannot be restored is

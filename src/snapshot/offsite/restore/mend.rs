@@ -4,7 +4,8 @@
 
 use super::damage::{Unread, damaged, unread};
 use super::job::Job;
-use super::room::{Room, inode, vacate};
+use super::obstacle::vacate;
+use super::room::{Room, inode};
 use super::selection::{Parts, Selection};
 use crate::error::{Error, Result};
 use rustic_core::repofile::{BlobType, Node};

@@ -4,15 +4,16 @@
 use super::damage::{damaged, ends_run};
 use super::durable::Filesystems;
 use super::job::{Job, RestoreOptions};
+use super::obstacle::{exchanged, in_the_way, link, link_in_the_way, removable, vacate};
 use super::trust::Trust;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::direct_io;
 use rustic_core::jiff::Timestamp;
 use rustic_core::repofile::Node;
-use rustix::fs::{Access, AtFlags, CWD, StatxAttributes, StatxFlags, access, statx};
+use rustix::fs::{Access, access};
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
-use std::ffi::OsStr;
+use std::ffi::OsString;
 use std::fs::{self, DirBuilder, Metadata, OpenOptions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
@@ -31,6 +32,8 @@ pub(super) struct Room<'r> {
     first_names: RefCell<HashMap<Inode, PathBuf>>,
     /// Entries that are skipped, with everything in them.
     skipped: RefCell<HashSet<PathBuf>>,
+    /// Entries that no directory can have: where they are found, and their names.
+    refused: RefCell<HashSet<(PathBuf, OsString)>>,
     /// Directories that cannot be read.
     unreadable: RefCell<HashSet<PathBuf>>,
     /// Directories that new entries can be made in.
@@ -51,6 +54,7 @@ impl<'r> Room<'r> {
             trust: Trust::new(job.options.dry_run),
             first_names: RefCell::default(),
             skipped: RefCell::default(),
+            refused: RefCell::default(),
             unreadable: RefCell::default(),
             open: RefCell::default(),
             dirs: Cell::new(0),
@@ -91,12 +95,15 @@ impl<'r> Room<'r> {
         if node.is_special() {
             return self.admits(path, vacate(&to));
         }
-        let found = fs::symlink_metadata(&to).ok().filter(|found| found.is_file() || found.is_dir());
-        if let Some(found) = found.as_ref().filter(|found| found.is_dir() == node.is_dir()) {
-            self.trust.tighten(&to, found, node);
-        }
+        // The library sets modes by path, and follows links.
+        let found = match fs::symlink_metadata(&to) {
+            Ok(found) if found.is_dir() == node.is_dir() && found.is_file() == node.is_file() => found,
+            Ok(_) => return self.admits(path, Err(exchanged(&to))),
+            Err(cause) => return self.admits(path, Err(Error::io("set the metadata of", &to, cause))),
+        };
+        self.trust.tighten(&to, &found, node);
         // The content of a file is on the disk before the file gets its final time. One that has it was there before.
-        let is_confirmed = !node.is_file() || found.is_some_and(|found| is_same(&found, node));
+        let is_confirmed = !node.is_file() || is_same(&found, node);
         self.admits(path, if is_confirmed { Ok(()) } else { self.filesystems.confirm(&to) })
     }
 
@@ -139,12 +146,11 @@ impl<'r> Room<'r> {
         !self.unreadable.borrow().contains(path)
     }
 
-    /// Reports an entry with a name that no directory can have.
-    pub(super) fn has_bad_name(&self, above: &Path, name: &OsStr) {
-        let path = above.join(Path::new("?").join(name.to_string_lossy().replace('/', "?")));
-        if !self.skipped.borrow().contains(&path) {
-            let error = damaged(&self.target(above), "an entry has an impossible name");
-            self.skip(&path, error);
+    /// Reports an entry that no directory can have, once. It is found at this path, or below it.
+    pub(super) fn refuse(&self, path: PathBuf, name: OsString, why: &str) {
+        let error = damaged(&self.target(&path), why);
+        if self.refused.borrow_mut().insert((path, name)) {
+            self.report(error);
         }
     }
 
@@ -283,9 +289,9 @@ impl<'r> Room<'r> {
 
     fn place_dir(&self, to: &Path, found: Option<&Metadata>) -> Result<()> {
         match found {
-            // A symbolic link to a directory is followed.
-            Some(found) if found.is_dir() || found.is_symlink() && to.is_dir() => {
-                let is_known = found.is_dir() && self.filesystems.has(found.dev());
+            Some(found) if found.is_symlink() && to.is_dir() => return Err(link_in_the_way(to)),
+            Some(found) if found.is_dir() => {
+                let is_known = self.filesystems.has(found.dev());
                 return if is_known || self.job.options.dry_run { Ok(()) } else { self.filesystems.watch(to) };
             }
             Some(_) => self.remove(to)?,
@@ -337,48 +343,4 @@ fn is_same(found: &Metadata, node: &Node) -> bool {
     let mtime = found.modified().ok().and_then(|time| Timestamp::try_from(time).ok());
     let is_empty = node.meta.size == 0 && found.nlink() == 1;
     found.is_file() && found.len() == node.meta.size && (is_empty || mtime == node.meta.mtime)
-}
-
-/// Removes a file, a link or a special file, if there is one.
-pub(super) fn vacate(to: &Path) -> Result<()> {
-    match fs::symlink_metadata(to) {
-        Ok(found) if found.is_dir() => Err(in_the_way(to)),
-        _ => match fs::remove_file(to) {
-            Err(cause) if cause.kind() != io::ErrorKind::NotFound => Err(Error::io("replace", to, cause)),
-            _ => Ok(()),
-        },
-    }
-}
-
-/// Whether an entry that is no directory could be removed.
-fn removable(to: &Path) -> Result<()> {
-    let failed = |cause: rustix::io::Errno| Err(Error::io("replace", to, cause));
-    let fixed = |path: &Path, attributes: StatxAttributes| {
-        let found = statx(CWD, path, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::TYPE);
-        found.is_ok_and(|found| found.stx_attributes.intersects(attributes))
-    };
-    if fixed(to, StatxAttributes::IMMUTABLE | StatxAttributes::APPEND) {
-        return failed(rustix::io::Errno::PERM);
-    }
-    let Some(parent) = to.parent() else { return Ok(()) };
-    if fixed(parent, StatxAttributes::APPEND) {
-        return failed(rustix::io::Errno::PERM);
-    }
-    access(parent, Access::WRITE_OK | Access::EXEC_OK).or_else(failed)
-}
-
-/// Gives a file another name.
-fn link(first: &Path, to: &Path) -> Result<()> {
-    let inode = |found: Metadata| (found.dev(), found.ino());
-    let own = fs::symlink_metadata(first).map(inode).map_err(|cause| Error::io("link", first, cause))?;
-    if fs::symlink_metadata(to).map(inode).is_ok_and(|other| other == own) {
-        return Ok(());
-    }
-    vacate(to)?;
-    fs::hard_link(first, to).map_err(|cause| Error::io("link", to, cause))
-}
-
-fn in_the_way(to: &Path) -> Error {
-    let error = Error::failed("replace").at(to).because(io::Error::other("a directory is in the way"));
-    error.hint("move it away, or restore into a new directory").with_code("exists")
 }

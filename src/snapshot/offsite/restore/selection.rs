@@ -9,6 +9,7 @@ use crate::snapshot::offsite::stored::Stored;
 use crate::util::text;
 use rustic_core::repofile::{Metadata, Node, NodeType};
 use rustic_core::{ErrorKind, RusticError, RusticResult};
+use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::io;
 use std::path::{Component, Path, PathBuf};
@@ -59,11 +60,12 @@ impl Selection {
                     Unread::Damaged(cause) => damaged(&Path::new("/").join(&way), &cause),
                     Unread::Over(error) => error,
                 })?;
-                let mut nodes = tree.into_iter();
-                node = nodes
-                    .find(|node| *node.name() == *component.as_os_str())
-                    .ok_or_else(|| absent(&path, job.store))?;
+                let mut nodes = tree.into_iter().filter(|node| *node.name() == *component.as_os_str());
+                node = nodes.next().ok_or_else(|| absent(&path, job.store))?;
                 way.push(component);
+                if nodes.next().is_some() {
+                    return Err(damaged(&Path::new("/").join(&way), "two entries have the same name"));
+                }
             }
             selection.parts.push((path, node));
         }
@@ -106,12 +108,31 @@ impl Nodes<'_> {
     fn enter(&mut self, path: &Path, node: &Node) {
         let Some(tree) = node.subtree.filter(|_| self.room.is_readable(path)) else { return };
         match self.job.repository.get_tree(&tree) {
-            Ok(tree) => self.open.push((path.to_path_buf(), tree.into_iter())),
+            Ok(tree) => self.open.push((path.to_path_buf(), self.sound(path, tree.nodes).into_iter())),
             Err(error) => match unread(self.job.store, &error) {
                 Unread::Damaged(cause) => self.room.is_unreadable(path, damaged(&self.room.target(path), &cause)),
                 Unread::Over(error) => self.room.fail(error),
             },
         }
+    }
+
+    /// The nodes of a directory without those that no directory can have. If two have the same name, the second one
+    /// would be written through the first one if that is a link.
+    fn sound(&self, path: &Path, mut nodes: Vec<Node>) -> Vec<Node> {
+        let mut names = HashSet::with_capacity(nodes.len());
+        nodes.retain(|node| {
+            let name = node.name().into_owned();
+            if !is_name(&name) {
+                self.room.refuse(path.to_path_buf(), name, "an entry has an impossible name");
+                return false;
+            }
+            let is_first = names.insert(name.clone());
+            if !is_first {
+                self.room.refuse(path.join(&name), name, "two entries have the same name");
+            }
+            is_first
+        });
+        nodes
     }
 }
 
@@ -129,15 +150,7 @@ impl Iterator for Nodes<'_> {
                         self.open.pop();
                         continue;
                     }
-                    Some(node) => {
-                        let name = node.name().into_owned();
-                        if !is_name(&name) {
-                            let above = above.clone();
-                            self.room.has_bad_name(&above, &name);
-                            continue;
-                        }
-                        (above.join(name), node, false)
-                    }
+                    Some(node) => (above.join(node.name()), node, false),
                 },
                 None => self.tops.next().map(|top| (top.path, top.node, top.is_way))?,
             };
