@@ -3,6 +3,7 @@
 
 mod changes;
 mod damage;
+mod exchanged;
 mod incomplete;
 mod interrupted;
 mod kept;

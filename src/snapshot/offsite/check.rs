@@ -2,6 +2,7 @@
 
 use super::progress::watch;
 use super::store::{Access, Store};
+use super::verified::directories;
 use super::{fault, guard, library_log};
 use crate::error::{Error, Result};
 use crate::monitor::Monitor;
@@ -44,8 +45,8 @@ pub fn check(access: &Access, options: &CheckOptions, monitor: &dyn Monitor) -> 
     }
     let action = "check the store";
     let phase = if options.read_data.is_some() { "reading data" } else { "checking" };
-    let (result, _) =
-        watch(&store.counts, Some(phase), monitor, || store.watch.end(), || store.repository.check(library))?;
+    let work = || store.repository.check(library).map(|results| (results, directories(&store, action)));
+    let (result, _) = watch(&store.counts, Some(phase), monitor, || store.watch.end(), work)?;
     library_log::take();
     if monitor.is_cancelled() {
         return Err(Error::interrupted());
@@ -54,15 +55,19 @@ pub fn check(access: &Access, options: &CheckOptions, monitor: &dyn Monitor) -> 
     if let Some(error) = store.read_failure(action).filter(|error| !matches!(error.code(), "not-found" | "failed")) {
         return Err(error);
     }
-    let results = match result {
-        Ok(Ok(results)) => results,
+    let (results, directories) = match result {
+        Ok(Ok((results, directories))) => (results, directories?),
         Ok(Err(error)) if is_damage(&error) => {
             return Err(fault::damage(action, &store.url, fault::in_one_line(&error)));
         }
         Ok(Err(error)) => return Err(store.fault(action)(error)),
         Err(panic) => return Err(guard::error(&format!("{action} {}", store.url), &*panic)),
     };
-    Ok(CheckStats { seconds: begun.elapsed().as_secs_f64(), ..sorted(results) })
+    let mut stats = CheckStats { seconds: begun.elapsed().as_secs_f64(), ..sorted(results) };
+    // The library has words for those that cannot be read.
+    stats.damage.extend(directories.unread.filter(|_| stats.damage.is_empty()));
+    stats.damage.extend(directories.exchanged);
+    Ok(stats)
 }
 
 /// Whether something in the store cannot be decrypted or understood.

@@ -4,8 +4,8 @@
 //!
 //! - `url`, `secrets`: where a store is, and how it is opened. `backend` opens its place: `objects` is one on S3 or
 //!   Azure, `sftp` on a host with ssh, `watched` counts and ends a run that cannot write.
-//! - `store`: an open store. `stored`: the snapshots in it. `fault`, `guard`, `library_log`, `progress`: what the
-//!   library reports.
+//! - `store`: an open store. `stored`: the snapshots in it. `verified`: blobs that have their hashes. `fault`, `guard`,
+//!   `library_log`, `progress`: what the library reports.
 //! - `push`: sends one snapshot after the other; `source` is a snapshot as the library wants to read it, with `order`,
 //!   `node`, `tree` and `content`; `unchanged` finds that nothing changed; `unfinished` finds what a killed run sent.
 //! - `list`, `restore`, `check`, `prune`: the other verbs.
@@ -36,6 +36,7 @@ mod tree;
 mod unchanged;
 mod unfinished;
 mod url;
+mod verified;
 mod watched;
 
 use crate::error::Result;

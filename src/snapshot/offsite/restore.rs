@@ -1,8 +1,8 @@
 //! Restores a snapshot from a store, or parts of it. The library writes the files.
 //!
 //! The library stops at the first entry that it cannot write or read. So `room` keeps entries from it that cannot be
-//! written, and removes files that the library must not write to, as `trust` says. `mend` goes through the files one by
-//! one if the library could not restore all of them.
+//! written, and removes files that the library must not write to, as `trust` says. The library does not compare content
+//! with its hash either. So `mend` then goes through the files one by one.
 //!
 //! A file with its final size and time counts as restored in the next run. So the library writes the content of all
 //! files first, then comes a sync, and only then it sets times and all other metadata, as `tree::writer::after_sync`
@@ -131,11 +131,10 @@ fn run(job: &Job<'_>, stored: &Stored) -> Result<RestoreStats> {
         ..RestoreStats::default()
     };
     if !job.options.dry_run {
-        if fails(job, &room, || job.repository.restore(plan, &library, std::iter::empty(), &to))? {
-            let lost = mend::mend(job, &selection, &room)?;
-            stats.files = stats.files.saturating_sub(lost.files);
-            stats.restored_bytes = stats.restored_bytes.saturating_sub(lost.bytes);
-        }
+        fill(job, &room, || job.repository.restore(plan, &library, std::iter::empty(), &to))?;
+        let lost = mend::mend(job, &selection, &room)?;
+        stats.files = stats.files.saturating_sub(lost.files);
+        stats.restored_bytes = stats.restored_bytes.saturating_sub(lost.bytes);
         // Now all files are whole, and lack only their metadata.
         room.filesystems.sync(&job.options.target)?;
         let finish = |path: &_, node: &_| room.finish(path, node);
@@ -149,10 +148,10 @@ fn run(job: &Job<'_>, stored: &Stored) -> Result<RestoreStats> {
     }
 }
 
-/// Runs the library. Returns whether it failed for a reason that may concern only some of the files.
-fn fails(job: &Job<'_>, room: &Room<'_>, work: impl FnOnce() -> rustic_core::RusticResult<()>) -> Result<bool> {
+/// Runs the library. If it fails for a reason that may concern only some of the files, they are left to `mend`.
+fn fill(job: &Job<'_>, room: &Room<'_>, work: impl FnOnce() -> rustic_core::RusticResult<()>) -> Result<()> {
     let error = match catch_unwind(AssertUnwindSafe(work)) {
-        Ok(Ok(())) => return Ok(false),
+        Ok(Ok(())) => return Ok(()),
         Ok(Err(error)) => match room.failure() {
             Some(error) => return Err(error),
             None => job.store.fault(job.action)(error),
@@ -160,7 +159,7 @@ fn fails(job: &Job<'_>, room: &Room<'_>, work: impl FnOnce() -> rustic_core::Rus
         Err(panic) => failure(job.store, job.action, &*panic),
     };
     let is_over = job.store.counts.is_cancelled() || damage::ends_run(&error) || !damage::is_there(job.store);
-    if is_over { Err(error) } else { Ok(true) }
+    if is_over { Err(error) } else { Ok(()) }
 }
 
 /// Counts what would be restored into a new directory.

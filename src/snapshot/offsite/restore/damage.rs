@@ -2,6 +2,7 @@
 
 use super::super::fault::explain;
 use super::super::store::Store;
+use super::super::verified::is_exchanged;
 use crate::error::{Error, ErrorKind};
 use rustic_core::RusticError;
 use std::io;
@@ -18,7 +19,8 @@ pub(super) enum Unread {
 /// Judges why an entry cannot be read.
 pub(super) fn unread(store: &Store, error: &RusticError) -> Unread {
     let inner = store.watch.read_failure();
-    let error = explain("read", &store.url, inner.as_deref().unwrap_or(error));
+    let inner = inner.as_deref().unwrap_or(error);
+    let error = explain("read", &store.url, inner);
     if ends_run(&error) || store.watch.is_over() || !is_there(store) {
         return Unread::Over(error);
     }
@@ -26,6 +28,7 @@ pub(super) fn unread(store: &Store, error: &RusticError) -> Unread {
     let cause = class.strip_prefix(&format!("cannot read {}: ", store.url)).unwrap_or(&class);
     Unread::Damaged(match error.code() {
         "not-found" => "its data is missing in the store".to_string(),
+        _ if is_exchanged(inner) => "its data in the store does not have its hash".to_string(),
         _ if cause.contains("decryption failed") => "its data in the store fails its checksum".to_string(),
         _ => format!("its data in the store cannot be read: {cause}"),
     })

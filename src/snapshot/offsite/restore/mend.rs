@@ -1,4 +1,5 @@
-//! The second pass, after the library failed: each file is compared with its content, block by block, and mended.
+//! The second pass: each file is compared with its content, block by block, and mended. The library stops at damage,
+//! and does not compare what it decrypts with its hash.
 //!
 //! A file that cannot be mended is removed, so that it does not look whole.
 
@@ -8,13 +9,17 @@ use super::obstacle::vacate;
 use super::room::{Room, inode};
 use super::selection::{Parts, Selection};
 use crate::error::{Error, Result};
-use rustic_core::repofile::{BlobType, Node};
-use rustic_core::{BlobId, DataId};
+use crate::snapshot::offsite::verified;
+use rustic_core::DataId;
+use rustic_core::repofile::Node;
 use std::collections::{HashMap, HashSet};
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Seek as _, SeekFrom, Write as _};
+use std::fs::{self, File, Metadata, OpenOptions};
+use std::io::{self, BufReader, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
+
+/// How much of a file is read at once.
+const BUFFER: usize = 256 << 10;
 
 /// The files that are not restored.
 #[derive(Default)]
@@ -70,6 +75,9 @@ impl Blocks<'_> {
             if !self.job.options.verify && self.room.is_whole(to, &found, node) {
                 return Ok(Ok(()));
             }
+            if self.has_content(to, &found, node)? {
+                return Ok(Ok(()));
+            }
             if !self.room.may_be_filled(to, &found, node)
                 && let Err(error) = vacate(to)
             {
@@ -89,6 +97,26 @@ impl Blocks<'_> {
             let _ = fs::remove_file(to);
         }
         Ok(mended)
+    }
+
+    /// Whether a file has the content of its node.
+    fn has_content(&self, to: &Path, found: &Metadata, node: &Node) -> Result<bool> {
+        if !found.is_file() || found.len() != node.meta.size {
+            return Ok(false);
+        }
+        let opened = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(to);
+        let Ok(file) = opened else { return Ok(false) };
+        let mut file = BufReader::with_capacity(BUFFER, file);
+        for id in node.content.iter().flatten() {
+            if self.job.store.counts.is_cancelled() {
+                return Err(Error::interrupted());
+            }
+            let Ok(entry) = self.job.repository.get_index_entry(id) else { return Ok(false) };
+            if !id.blob_matches_reader(entry.location.data_length().into(), &mut file) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     fn fill(&mut self, node: &Node, to: &Path, file: &mut File) -> Result<Result<()>> {
@@ -127,7 +155,7 @@ impl Blocks<'_> {
         if let Some(cause) = self.damaged.get(id) {
             return Ok(Err(damaged(to, cause)));
         }
-        match self.job.repository.get_blob_cached(&BlobId::from(*id), BlobType::Data) {
+        match verified::data(self.job.repository, id) {
             Ok(data) => Ok(Ok(data)),
             Err(error) => match unread(self.job.store, &error) {
                 Unread::Over(error) => Err(error),

@@ -1,4 +1,4 @@
-//! What is in the way of an entry: whether it may go, and what replaces it.
+//! Obstacles to an entry in the target: whether they may go, and their errors.
 
 use crate::error::{Error, Result};
 use rustix::fs::{Access, AtFlags, CWD, StatxAttributes, StatxFlags, access, statx};

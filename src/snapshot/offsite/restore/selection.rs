@@ -6,6 +6,7 @@ use super::room::Room;
 use crate::error::{Error, Result};
 use crate::snapshot::offsite::store::Store;
 use crate::snapshot::offsite::stored::Stored;
+use crate::snapshot::offsite::verified;
 use crate::util::text;
 use rustic_core::repofile::{Metadata, Node, NodeType};
 use rustic_core::{ErrorKind, RusticError, RusticResult};
@@ -56,7 +57,7 @@ impl Selection {
                     selection.ways.push((way.clone(), node.clone(), was_there));
                 }
                 let tree = node.subtree.ok_or_else(|| absent(&path, job.store))?;
-                let tree = job.repository.get_tree(&tree).map_err(|error| match unread(job.store, &error) {
+                let tree = verified::tree(job.repository, &tree).map_err(|error| match unread(job.store, &error) {
                     Unread::Damaged(cause) => damaged(&Path::new("/").join(&way), &cause),
                     Unread::Over(error) => error,
                 })?;
@@ -107,7 +108,7 @@ impl Nodes<'_> {
     /// Goes into a directory.
     fn enter(&mut self, path: &Path, node: &Node) {
         let Some(tree) = node.subtree.filter(|_| self.room.is_readable(path)) else { return };
-        match self.job.repository.get_tree(&tree) {
+        match verified::tree(self.job.repository, &tree) {
             Ok(tree) => self.open.push((path.to_path_buf(), self.sound(path, tree.nodes).into_iter())),
             Err(error) => match unread(self.job.store, &error) {
                 Unread::Damaged(cause) => self.room.is_unreadable(path, damaged(&self.room.target(path), &cause)),
@@ -116,8 +117,8 @@ impl Nodes<'_> {
         }
     }
 
-    /// The nodes of a directory without those that no directory can have. If two have the same name, the second one
-    /// would be written through the first one if that is a link.
+    /// The nodes of a directory without those that no directory can have. If two have the same name, and the first
+    /// is a link, the other would be written through it.
     fn sound(&self, path: &Path, mut nodes: Vec<Node>) -> Vec<Node> {
         let mut names = HashSet::with_capacity(nodes.len());
         nodes.retain(|node| {
