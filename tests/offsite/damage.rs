@@ -98,6 +98,39 @@ on_filesystems! {
         assert!(sums::<CheckSums>(&run).damaged > 0);
     }
 
+    [xfs] fn the_cache_does_not_answer_for_the_store(fs: &Filesystem) {
+        let store = store(fs);
+        store.run("check", &[]).expect(0);
+        for dir in ["index", "snapshots"] {
+            let files = tools::files(&fs.join("store").join(dir));
+            let contents: Vec<_> = files.iter().map(|file| fs::read(file).unwrap()).collect();
+            files.iter().for_each(flip);
+            let run = store.run("check", &["--read-data".as_ref()]).expect(4);
+            assert!(run.stderr.contains(&format!("{dir}/")) && run.stderr.contains("hash"), "{run:?}");
+            files.iter().zip(contents).for_each(|(file, content)| fs::write(file, content).unwrap());
+        }
+        store.run("check", &["--read-data".as_ref()]).expect(0);
+    }
+
+    [xfs] fn a_snapshot_in_the_place_of_another_one_is_damage(fs: &Filesystem) {
+        let store = store(fs);
+        let [one, other] = &tools::files(&fs.join("store/snapshots"))[..] else { panic!("two snapshots") };
+        fs::set_permissions(other, fs::Permissions::from_mode(0o600)).unwrap();
+        fs::write(other, fs::read(one).unwrap()).unwrap();
+        let name = other.file_name().unwrap().to_str().unwrap();
+        let (to, no_cache) = (fs.join("to"), OsStr::new("--no-cache"));
+        for (verb, args) in [
+            ("check", &[][..]),
+            ("list", &[no_cache]),
+            ("restore", &[no_cache, "--target".as_ref(), to.as_ref()]),
+            ("prune", &[no_cache, "--keep-last".as_ref(), "1".as_ref()]),
+        ] {
+            let run = store.run(verb, args).expect(4);
+            assert!(run.stderr.contains(name) && run.stderr.contains("hash"), "{verb}: {run:?}");
+        }
+        assert!(one.exists() && other.exists() && !to.exists());
+    }
+
     [xfs] fn a_lost_or_shortened_pack_is_found_at_once(fs: &Filesystem) {
         let store = store(fs);
         let pack = largest_pack(fs);

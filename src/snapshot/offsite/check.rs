@@ -36,7 +36,8 @@ pub struct CheckStats {
 /// If the store cannot be read.
 pub fn check(access: &Access, options: &CheckOptions, monitor: &dyn Monitor) -> Result<CheckStats> {
     let begun = Instant::now();
-    let store = Store::open(access)?;
+    // The cache would answer for the store.
+    let store = Store::open(&Access { no_cache: true, ..access.clone() })?;
     let mut library = rustic_core::CheckOptions::default();
     if let Some(percent) = options.read_data {
         library.read_data = true;

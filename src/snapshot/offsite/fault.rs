@@ -1,6 +1,7 @@
 //! Failures of a store, in one line: the innermost cause, and what to do.
 
 use super::url::Url;
+use super::watched::Misnamed;
 use crate::error::{Error, ErrorKind};
 use crate::util::text;
 use rustic_core::RusticError;
@@ -23,6 +24,9 @@ pub(super) fn explain(action: &str, url: &Url, error: &RusticError) -> Error {
     if error.is_incorrect_password() {
         let cause = io::Error::other("wrong password");
         return failed.because(cause).hint("the password is the one that 'init' had").with_code("wrong-password");
+    }
+    if let Some(misnamed) = causes(error).find(|cause| cause.is::<Misnamed>()) {
+        return damage(action, url, misnamed.to_string());
     }
     let Fault { cause, code, hint } =
         known(error, url).unwrap_or_else(|| Fault { cause: in_one_line(error), code: "failed", hint: None });
@@ -59,9 +63,8 @@ pub(super) fn without_kind(line: &str) -> String {
 }
 
 fn known(error: &RusticError, url: &Url) -> Option<Fault> {
-    let mut cause: Option<&(dyn StdError + 'static)> = StdError::source(error);
     let mut found = None;
-    while let Some(now) = cause {
+    for now in causes(error) {
         if let Some(error) = now.downcast_ref::<opendal::Error>() {
             return Some(of_object(error, url));
         }
@@ -71,9 +74,13 @@ fn known(error: &RusticError, url: &Url) -> Option<Fault> {
         if let Some(error) = now.downcast_ref::<io::Error>() {
             found = Some(of_io(error, url));
         }
-        cause = now.source();
     }
     found
+}
+
+/// What led to an error, outermost first.
+fn causes(error: &RusticError) -> impl Iterator<Item = &(dyn StdError + 'static)> {
+    std::iter::successors(StdError::source(error), |cause| StdError::source(*cause))
 }
 
 fn of_object(error: &opendal::Error, url: &Url) -> Fault {
