@@ -162,6 +162,7 @@ pub(crate) fn pushed(output: &Output, stats: &PushStats, url: &Url, is_dry_run: 
     }
     let (url, snapshots) = (url.to_string(), counted(number, "snapshot"));
     let heading = match (is_dry_run, number) {
+        (_, 0) if stats.errors > 0 => format!("nothing was sent to {}", harmless(&url)),
         (_, 0) => format!("{} lacks no snapshot", harmless(&url)),
         (true, _) => format!("dry run, nothing was changed: {snapshots} would be sent to {}", harmless(&url)),
         (false, _) => format!("sent {snapshots} to {}", harmless(&url)),

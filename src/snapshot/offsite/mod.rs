@@ -6,10 +6,12 @@
 //!   Azure, `sftp` on a host with ssh, `watched` counts and ends a run that cannot write.
 //! - `store`: an open store. `stored`: the snapshots in it. `verified`: blobs that have their hashes. `fault`, `guard`,
 //!   `library_log`, `progress`: what the library reports.
-//! - `push`: sends one snapshot after the other; `source` is a snapshot as the library wants to read it, with `order`,
-//!   `node`, `tree` and `content`; `unchanged` finds that nothing changed; `unfinished` finds what a killed run sent.
+//! - `push`: sends one snapshot after the other, each by `archive`; `source` is a snapshot as the library wants to read
+//!   it, with `order`, `node`, `tree` and `content`; `unchanged` finds that nothing changed; `unfinished` finds what a
+//!   killed run sent.
 //! - `list`, `restore`, `check`, `prune`: the other verbs.
 
+mod archive;
 mod backend;
 mod check;
 mod content;

@@ -21,6 +21,10 @@ pub(super) struct Counts {
     files: AtomicU64,
     is_cancelled: AtomicBool,
     is_damaged: AtomicBool,
+    /// Bytes of the files that the library was given since the last beginning.
+    offered: AtomicU64,
+    /// Entries that were reported as left out since then.
+    dropped: AtomicU64,
     problems: Mutex<Vec<Error>>,
 }
 
@@ -30,8 +34,32 @@ impl Counts {
         self.files.fetch_add(number, Ordering::Relaxed);
     }
 
+    /// A snapshot begins.
+    pub(super) fn begin(&self) {
+        self.offered.store(0, Ordering::Relaxed);
+        self.dropped.store(0, Ordering::Relaxed);
+    }
+
+    /// The library is given an entry with content of this size.
+    pub(super) fn offer(&self, bytes: u64) {
+        self.offered.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Bytes of the files that the library was given.
+    pub(super) fn offered(&self) -> u64 {
+        self.offered.load(Ordering::Relaxed)
+    }
+
+    /// How many entries were reported as left out.
+    pub(super) fn dropped(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
+    }
+
     /// An entry failed.
     pub(super) fn problem(&self, error: Error) {
+        if !error.keeps_entry() {
+            self.dropped.fetch_add(1, Ordering::Relaxed);
+        }
         if error.kind() == ErrorKind::Damage {
             self.is_damaged.store(true, Ordering::Relaxed);
         }

@@ -164,7 +164,7 @@ fn judged(stored: &[Stored], keep: &Keep, calendar: &Calendar) -> Vec<Row> {
             Candidate {
                 name: stored.name.clone().unwrap_or_default(),
                 created: stored.created(),
-                is_complete: true,
+                is_complete: !stored.is_incomplete(),
                 group: *groups.entry((&stored.file.hostname, sources)).or_insert(next),
                 tags: stored.tags(),
                 pinned: false,

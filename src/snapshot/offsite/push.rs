@@ -1,9 +1,9 @@
 //! Sends snapshots of a repository to a store, oldest first.
 
-use super::progress;
+use super::archive::{Failure, Sent, archive, check_settings, files_of, publish};
 use super::source::Source;
 use super::store::{Access, Store};
-use super::stored::{Stored, describe, paths, stored};
+use super::stored::{Stored, describe, stored};
 use super::tree::Tree;
 use super::unchanged::have_same_tree;
 use super::unfinished::Unfinished;
@@ -15,9 +15,8 @@ use crate::snapshot::repository::{self, Repository, SnapshotInfo};
 use crate::util::time_zone;
 use jiff::Timestamp;
 use rustic_core::repofile::SnapshotFile;
-use rustic_core::{BackupOptions, ParentOptions, SnapshotGroupCriterion};
 use std::collections::HashSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -79,18 +78,15 @@ struct Local {
 }
 
 impl Local {
-    /// Its files, links and special files.
-    fn files(&self) -> u64 {
-        self.info.totals.entries() - self.info.totals.dirs
-    }
-
     fn is_in(&self, held: &[Stored]) -> bool {
         held.iter().any(|stored| stored.is(&self.info.name, &self.identity))
     }
 
     /// Whether this is it in the store, with all its files. The library drops those that cannot be read.
     fn is_whole(&self, stored: &Stored) -> bool {
-        stored.is(&self.info.name, &self.identity) && stored.files().is_none_or(|files| files == self.files())
+        stored.is(&self.info.name, &self.identity)
+            && !stored.is_incomplete()
+            && stored.files().is_none_or(|files| files == files_of(&self.info))
     }
 }
 
@@ -145,6 +141,7 @@ pub fn push(
     let mut stats = PushStats::default();
     let all = snapshots(&repository, options, &mut stats, monitor)?;
     let store = Store::open(access)?;
+    check_settings(&store)?;
     let unfinished = if options.dry_run { None } else { Some(Unfinished::begin(&store, monitor)?) };
     let mut held = stored(&store)?;
     let (mut known, lacking): (Vec<Local>, Vec<Local>) =
@@ -155,7 +152,7 @@ pub fn push(
     let wanted = lacking.into_iter().filter(|local| local.is_chosen);
     if options.dry_run {
         stats.snapshots.extend(wanted.map(|local| Pushed {
-            files: local.files(),
+            files: files_of(&local.info),
             name: local.info.name,
             ..Pushed::default()
         }));
@@ -165,9 +162,9 @@ pub fn push(
                 return Err(stopped(Error::interrupted(), stats, begun));
             }
             match one(&repository, &store, &wanted, (&known, &held), monitor) {
-                Ok((pushed, file, errors)) => {
-                    stats.errors += errors;
-                    stats.is_damaged |= store.counts.is_damaged();
+                Ok((pushed, Sent { file, problems, is_damaged })) => {
+                    stats.errors += problems;
+                    stats.is_damaged |= is_damaged;
                     stats.snapshots.push(pushed);
                     held.push(Stored::new(file));
                     known.push(wanted);
@@ -231,13 +228,6 @@ fn snapshots(
     Ok(found)
 }
 
-enum Failure {
-    /// Of this snapshot alone.
-    Snapshot(Error),
-    /// Of the store, or an interruption.
-    Store(Error),
-}
-
 /// Sends one snapshot. `known`: those of the repository that the store has.
 fn one(
     repository: &Repository,
@@ -245,7 +235,7 @@ fn one(
     wanted: &Local,
     (known, held): (&[Local], &[Stored]),
     monitor: &dyn Monitor,
-) -> Result<(Pushed, SnapshotFile, u64), Failure> {
+) -> Result<(Pushed, Sent), Failure> {
     let Local { info, identity, .. } = wanted;
     let open = || -> Result<(Reader, Vec<String>)> {
         let reader = repository.manifest(&info.name)?;
@@ -259,15 +249,16 @@ fn one(
     let mut pushed = Pushed {
         name: info.name.clone(),
         parent: parent.map(|parent| parent.file.id.to_hex().to_string()),
-        files: wanted.files(),
+        files: files_of(&wanted.info),
         ..Pushed::default()
     };
     let phase = format!("sending {}", info.name);
     let before = store.watch.written();
-    let (file, problems) = match unchanged {
+    let sent = match unchanged {
         Some(parent) => {
             monitor.phase(&phase, None);
-            (again(store, file, info, parent).map_err(Failure::Store)?, 0)
+            let file = again(store, file, info, parent).map_err(Failure::Store)?;
+            Sent { file, problems: 0, is_damaged: false }
         }
         None => {
             let expected = Amount { files: pushed.files, bytes: info.totals.bytes };
@@ -280,10 +271,10 @@ fn one(
             result
         }
     };
-    pushed.files = Stored::new(file.clone()).files().unwrap_or(pushed.files);
-    pushed.id = file.id.to_hex().to_string();
+    pushed.files = Stored::new(sent.file.clone()).files().unwrap_or(pushed.files);
+    pushed.id = sent.file.id.to_hex().to_string();
     pushed.stored_bytes = store.watch.written() - before;
-    Ok((pushed, file, problems))
+    Ok((pushed, sent))
 }
 
 /// The snapshot in the store that the new one is compared with: the last one before it of the same machine and sources.
@@ -296,7 +287,7 @@ fn parent<'h>(info: &SnapshotInfo, held: &'h [Stored]) -> Option<&'h Stored> {
 /// Whether the snapshot in the store has the very tree.
 fn is_unchanged(repository: &Repository, new: &Reader, parent: &Stored, known: &[Local]) -> bool {
     let Some(old) = known.iter().find(|known| parent.is(&known.info.name, &known.identity)) else { return false };
-    let is_whole = parent.files().is_some_and(|files| files == old.files());
+    let is_whole = old.is_whole(parent) && parent.files().is_some();
     let same = || {
         let old = repository.manifest(&old.info.name)?;
         have_same_tree(&old, new)
@@ -324,55 +315,5 @@ fn again(store: &Store, mut file: SnapshotFile, info: &SnapshotInfo, parent: &St
         (summary.backup_duration, summary.total_duration) = (0.0, 0.0);
         file.summary = Some(summary);
     }
-    let action = format!("send the snapshot {} to", info.name);
-    let saved = store.repository.save_snapshots(vec![file.clone()]);
-    saved.map_err(|error| store.failure().unwrap_or_else(|| store.fault(&action)(error)))?;
-    file.id = store.watch.snapshot().into();
-    Ok(file)
-}
-
-/// Sends what the store lacks of a snapshot.
-fn archive(
-    store: &Store,
-    source: &Source,
-    file: SnapshotFile,
-    info: &SnapshotInfo,
-    parent: Option<&Stored>,
-    monitor: &dyn Monitor,
-) -> Result<(SnapshotFile, u64), Failure> {
-    let parents = match parent {
-        // rustic_core 0.12 has this option the wrong way round: with `true`, a file with another inode is read.
-        Some(parent) => ParentOptions::default().parents(vec![parent.file.id.to_hex().to_string()]).ignore_inode(true),
-        None => ParentOptions::default().force(true),
-    };
-    let options = BackupOptions::default().parent_opts(parents.group_by(SnapshotGroupCriterion::new())).no_scan(true);
-    let paths: Vec<_> = paths(&info.header).into_iter().map(PathBuf::from).collect();
-    let (result, problems) = progress::watch(
-        &store.counts,
-        None,
-        monitor,
-        || store.watch.end(),
-        || {
-            let repository = store.again()?.to_indexed_ids()?;
-            repository.archive(&options, source, file, &paths)
-        },
-    )
-    .map_err(Failure::Store)?;
-    // One that is in the store was sent, although the user may have asked to stop since.
-    if monitor.is_cancelled() && !matches!(result, Ok(Ok(_))) {
-        return Err(Failure::Store(Error::interrupted()));
-    }
-    if let Some(error) = source.tree.failure() {
-        store.watch.restart();
-        return Err(Failure::Snapshot(error));
-    }
-    if let Some(error) = store.failure() {
-        return Err(Failure::Store(error));
-    }
-    let action = format!("send the snapshot {} to", info.name);
-    match result {
-        Ok(Ok(file)) => Ok((file, problems)),
-        Ok(Err(error)) => Err(Failure::Store(store.fault(&action)(error))),
-        Err(_) => Err(Failure::Store(Error::failed(format!("{action} {}", store.url)).hint("the library stopped"))),
-    }
+    publish(store, file, info)
 }

@@ -174,6 +174,7 @@ impl Producer {
             mtime,
             hash: file.hash.filter(|_| !file.changed),
         };
+        self.tree.counts.offer(entry.file().map_or(0, |file| file.size));
         let open = entry.file().map(content);
         self.tree.counts.files(1);
         self.push(ReadSourceEntry { path: absolute, node, open });

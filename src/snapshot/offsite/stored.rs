@@ -15,6 +15,8 @@ use std::path::PathBuf;
 const NAME: &str = "pleach:";
 /// The tag with the beginning of its identity, which no other snapshot has.
 const IDENTITY: &str = "pleach-id:";
+/// The tag of a snapshot that lacks something in the store.
+const INCOMPLETE: &str = "pleach-incomplete";
 /// How many bytes of the identity are there.
 const BYTES: usize = 8;
 
@@ -69,14 +71,31 @@ impl Stored {
         self.identity.is_some() && self.identity == other.identity
     }
 
+    /// Whether the other one is the same snapshot, with the same content.
+    fn is_same(&self, other: &Stored) -> bool {
+        self.is_twin(other) && self.file.tree == other.file.tree
+    }
+
     /// How many files it has, with links and special files; none if that is not known.
     pub(super) fn files(&self) -> Option<u64> {
         self.file.summary.as_ref().map(|summary| summary.total_files_processed)
     }
 
-    /// Whether it lacks files, and the same snapshot is in the store once more with more of them.
+    /// The size of its files; none if that is not known.
+    pub(super) fn bytes(&self) -> Option<u64> {
+        self.file.summary.as_ref().map(|summary| summary.total_bytes_processed)
+    }
+
+    /// Whether its own record says that it lacks something.
+    pub(super) fn is_incomplete(&self) -> bool {
+        self.file.tags.iter().any(|tag| tag == INCOMPLETE)
+    }
+
+    /// Whether it lacks something, and the same snapshot is in the store once more with more. Only its own record
+    /// counts for the first: whoever has the password can add snapshots, and could have others removed otherwise.
     pub(super) fn is_superseded(&self, all: &[Stored]) -> bool {
-        all.iter().any(|other| self.is_twin(other) && self.files() < other.files())
+        let has_more = |other: &Stored| !other.is_incomplete() || self.files() < other.files();
+        self.is_incomplete() && all.iter().any(|other| self.is_twin(other) && has_more(other))
     }
 
     /// Whether it is of the same machine and sources, so that it can be a parent.
@@ -93,7 +112,7 @@ impl Stored {
 
     /// The tags that the user gave.
     pub(super) fn tags(&self) -> Vec<String> {
-        let is_own = |tag: &&String| !tag.starts_with(NAME) && !tag.starts_with(IDENTITY);
+        let is_own = |tag: &&String| !tag.starts_with(NAME) && !tag.starts_with(IDENTITY) && *tag != INCOMPLETE;
         self.file.tags.iter().filter(is_own).cloned().collect()
     }
 
@@ -107,7 +126,7 @@ impl Stored {
             sources: self.file.paths.iter().map(PathBuf::from).collect(),
             tags: self.tags(),
             files: self.files(),
-            bytes: self.file.summary.as_ref().map(|summary| summary.total_bytes_processed),
+            bytes: self.bytes(),
         })
     }
 }
@@ -128,10 +147,15 @@ pub(super) fn describe(header: &Header, identity: &[u8; 32], tags: &[String]) ->
         program_version: concat!("pleach ", env!("CARGO_PKG_VERSION")).into(),
         ..SnapshotFile::default()
     };
-    tags.iter().for_each(|tag| file.tags.add(tag.clone()));
+    tags.iter().filter(|tag| *tag != INCOMPLETE).for_each(|tag| file.tags.add(tag.clone()));
     file.tags.add(format!("{NAME}{}", header.name));
     file.tags.add(format!("{IDENTITY}{}", HEXLOWER.encode(&identity[..BYTES])));
     Ok(file)
+}
+
+/// Notes in the description of a snapshot that the store lacks something of it.
+pub(super) fn mark_incomplete(file: &mut SnapshotFile) {
+    file.tags.add(INCOMPLETE.into());
 }
 
 /// All snapshots in a store, oldest first.
@@ -169,7 +193,7 @@ pub(super) fn find(store: &Store, id: &str) -> Result<Stored> {
     match &found[..] {
         [one] => Ok(one.clone()),
         // Two machines may have sent it at once.
-        [first, rest @ ..] if rest.iter().all(|other| first.is_twin(other)) => Ok(first.clone()),
+        [first, rest @ ..] if rest.iter().all(|other| first.is_same(other)) => Ok(first.clone()),
         [] => Err(fail("there is none".into())),
         many => {
             let ids: Vec<_> = many.iter().take(5).map(|stored| stored.file.id.to_hex()[..8].to_string()).collect();

@@ -20,6 +20,8 @@ use std::sync::{Arc, Mutex};
 pub(super) struct Watch {
     written: AtomicU64,
     is_over: AtomicBool,
+    /// Snapshots are not written, although the library believes so.
+    holds_snapshots: AtomicBool,
     failure: Mutex<Option<Box<RusticError>>>,
     read_failure: Mutex<Option<Box<RusticError>>>,
     snapshot: Mutex<Id>,
@@ -47,6 +49,11 @@ impl Watch {
     /// Snapshots may be published again.
     pub(super) fn restart(&self) {
         self.is_over.store(false, Ordering::Relaxed);
+    }
+
+    /// Holds snapshots back, or no longer.
+    pub(super) fn hold_snapshots(&self, holds: bool) {
+        self.holds_snapshots.store(holds, Ordering::Relaxed);
     }
 
     /// The library does not see these packs.
@@ -163,6 +170,9 @@ impl WriteBackend for Watched {
     fn write_bytes(&self, tpe: FileType, id: &Id, cacheable: bool, content: Bytes) -> RusticResult<()> {
         if tpe == FileType::Snapshot && self.watch.is_over() {
             return Err(RusticError::new(ErrorKind::Other, "the run has ended"));
+        }
+        if tpe == FileType::Snapshot && self.watch.holds_snapshots.load(Ordering::Relaxed) {
+            return Ok(());
         }
         let length = content.len() as u64;
         self.inner.write_bytes(tpe, id, cacheable, content).map_err(|error| self.watch.fail(error))?;
