@@ -1,7 +1,7 @@
 //! What others can put into a store. Whoever can write there adds key files; whoever has the password too, as the
 //! machine that pushes, adds anything.
 
-use super::lines::{Listed, PruneSums, sums};
+use super::lines::{CheckSums, Listed, PruneSums, sums};
 use super::stores::{Backend, PASSWORD, Store};
 use super::{below, in_store, take, two_nights};
 use crate::harness::json_lines::Problem;
@@ -10,6 +10,7 @@ use crate::on_filesystems;
 use rustic_backend::BackendOptions;
 use rustic_core::repofile::SnapshotFile;
 use rustic_core::{Credentials, Repository, RepositoryOptions};
+use sha2::{Digest as _, Sha256};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -120,5 +121,29 @@ on_filesystems! {
         let refused = ["one", "two"].map(other).into_iter().filter(|run| run.status == 1).collect::<Vec<_>>();
         let [run] = &refused[..] else { panic!("{refused:?}") };
         assert!(run.stderr.contains("store's ID"), "{run:?}");
+    }
+
+    [xfs] fn further_key_files_neither_stop_nor_stall_a_command(fs: &Filesystem) {
+        let (_, repo) = two_nights(fs);
+        let store = Store::made(fs, Backend::Local);
+        store.push(&repo);
+        let data = "A".repeat(100);
+        let scrypt = |n: u64, r: u64, p: u64| {
+            format!(r#"{{"kdf":"scrypt","N":{n},"r":{r},"p":{p},"data":"{data}","salt":"{data}"}}"#)
+        };
+        let mut contents = vec![String::new(), "hello".into(), "[".repeat(100_000), scrypt(2, 8, 1).replace(&data, "")];
+        let odd = [(0, 8, 1), (1, 8, 1), (2, 0, 1), (2, 8, 0), (1 << 22, 8, 1), (1 << 31, 8, 1), (2, 1 << 20, 1)];
+        contents.extend(odd.map(|(n, r, p)| scrypt(n, r, p)));
+        contents.push(scrypt(1 << 14, 8, 1_000_000));
+        for content in &contents {
+            let name: String = Sha256::digest(content).iter().map(|byte| format!("{byte:02x}")).collect();
+            write(fs.join("store/keys").join(name), content.as_bytes());
+        }
+        write(fs.join("store/keys").join("0".repeat(64)), scrypt(2, 8, 1).as_bytes());
+        assert_eq!(in_store(&store), ["one", "two"]);
+        let run = store.run("check", &[]).expect(4);
+        assert_eq!(sums::<CheckSums>(&run).damaged, contents.len() as u64 + 1, "{run:?}");
+        let mut wrong = store.pleach("list", [""; 0]);
+        finish(wrong.env("RESTIC_PASSWORD", "not it")).expect(1).saying("wrong password").saying("keys/");
     }
 }

@@ -64,11 +64,12 @@ pub fn check(access: &Access, options: &CheckOptions, monitor: &dyn Monitor) -> 
         Ok(Err(error)) => return Err(store.fault(action)(error)),
         Err(panic) => return Err(guard::error(&format!("{action} {}", store.url), &*panic)),
     };
-    let mut stats = CheckStats { seconds: begun.elapsed().as_secs_f64(), ..sorted(results) };
+    let mut stats = sorted(results);
     // The library has words for those that cannot be read.
     stats.damage.extend(directories.unread.filter(|_| stats.damage.is_empty()));
     stats.damage.extend(directories.exchanged);
-    Ok(stats)
+    stats.damage.extend(store.watch.odd_keys());
+    Ok(CheckStats { seconds: begun.elapsed().as_secs_f64(), ..stats })
 }
 
 /// Whether something in the store cannot be decrypted or understood.

@@ -3,7 +3,7 @@
 //! rustic_core reads and writes the format. This module feeds it from snapshots, and chooses what it does.
 //!
 //! - `url`, `secrets`: where a store is, and how it is opened. `backend` opens its place: `objects` is one on S3 or
-//!   Azure, `sftp` on a host with ssh, `watched` counts and ends a run that cannot write.
+//!   Azure, `sftp` on a host with ssh, `watched` counts, ends a run that cannot write, and hides `keys` that are not sane.
 //! - `store`: an open store. `stored`: the snapshots in it. `verified`: blobs that have their hashes. `fault`, `guard`,
 //!   `library_log`, `progress`: what the library reports.
 //! - `push`: sends one snapshot after the other, each by `archive`; `source` is a snapshot as the library wants to read
@@ -19,6 +19,7 @@ mod fault;
 #[cfg(feature = "testing")]
 pub(crate) mod fuzz;
 mod guard;
+mod keys;
 mod library_log;
 mod list;
 mod node;

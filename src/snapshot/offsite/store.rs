@@ -68,7 +68,13 @@ impl Store {
         if repository.config_id().map_err(fault)?.is_none() {
             return Err(missing(&access.url));
         }
-        let repository = repository.open(&password).map_err(fault)?;
+        let repository = repository.open(&password).map_err(|error| {
+            let error = fault(error);
+            let odd = watch.odd_keys();
+            odd.iter().take(3).fold(error, |error, key| error.hint_also(&format!("a key file was skipped: {key}")))
+        })?;
+        // One key was good. Others do not matter.
+        drop(watch.read_failure());
         Ok(Store { url: access.url.clone(), repository, watch, counts, backends, options })
     }
 

@@ -4,13 +4,15 @@
 //! The library goes on with the next file if one cannot be stored, and publishes a snapshot without it. So a failure of
 //! the store, or an interruption, must end the run here.
 
+use super::fault::in_one_line;
+use super::keys;
 use crate::util::mutex::lock;
 use bytes::Bytes;
 use data_encoding::HEXLOWER;
 use rustic_core::repofile::PackId;
 use rustic_core::{ErrorKind, FileType, Id, ReadBackend, RusticError, RusticResult, WriteBackend};
 use sha2::{Digest as _, Sha256};
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -28,6 +30,8 @@ pub(super) struct Watch {
     removed: Mutex<HashSet<Id>>,
     /// Packs that are not whole.
     hidden: Mutex<HashSet<Id>>,
+    /// Key files that the library does not see, and why.
+    odd_keys: Mutex<BTreeMap<Id, String>>,
 }
 
 impl Watch {
@@ -69,6 +73,11 @@ impl Watch {
     /// The IDs of the snapshots that were removed.
     pub(super) fn removed(&self) -> HashSet<Id> {
         lock(&self.removed).clone()
+    }
+
+    /// The key files that were skipped, and why.
+    pub(super) fn odd_keys(&self) -> Vec<String> {
+        lock(&self.odd_keys).iter().map(|(id, why)| format!("keys/{}: {why}", id.to_hex().as_str())).collect()
     }
 
     /// The first failure to write.
@@ -131,6 +140,30 @@ pub(super) struct Watched {
     pub(super) watch: Arc<Watch>,
 }
 
+impl Watched {
+    /// The key files that the library can try.
+    fn usable_keys(&self, found: Vec<(Id, u32)>) -> Vec<(Id, u32)> {
+        let fault = |id: &Id, size: u32| {
+            if size > keys::LONGEST {
+                return Some("it is too long".to_string());
+            }
+            match self.inner.read_full(FileType::Key, id) {
+                Ok(content) => match with_its_hash(FileType::Key, id, content) {
+                    Ok(content) => keys::fault(&content),
+                    Err(_) => Some("its content does not have its hash".to_string()),
+                },
+                Err(error) => {
+                    let why = in_one_line(&error);
+                    lock(&self.watch.read_failure).get_or_insert(error);
+                    Some(why)
+                }
+            }
+        };
+        let mut odd = lock(&self.watch.odd_keys);
+        found.into_iter().filter(|(id, size)| fault(id, *size).map(|why| odd.insert(*id, why)).is_none()).collect()
+    }
+}
+
 impl ReadBackend for Watched {
     fn location(&self) -> String {
         self.inner.location()
@@ -142,11 +175,14 @@ impl ReadBackend for Watched {
             let hidden = lock(&self.watch.hidden);
             found.retain(|(id, _)| !hidden.contains(id));
         }
-        Ok(found)
+        Ok(if tpe == FileType::Key { self.usable_keys(found) } else { found })
     }
 
     fn list(&self, tpe: FileType) -> RusticResult<Vec<Id>> {
-        self.inner.list(tpe)
+        match tpe {
+            FileType::Key => Ok(self.list_with_size(tpe)?.into_iter().map(|(id, _)| id).collect()),
+            _ => self.inner.list(tpe),
+        }
     }
 
     fn read_full(&self, tpe: FileType, id: &Id) -> RusticResult<Bytes> {
