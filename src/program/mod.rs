@@ -84,7 +84,7 @@ fn ignored_signals() -> u64 {
 /// A panic is a bug in pleach. Prints one readable message instead of a trace, and exits with the status of a failure.
 fn report_bug(panic: &std::panic::PanicHookInfo<'_>) {
     #[cfg(feature = "offsite")]
-    if crate::snapshot::offsite::catches_panics() {
+    if crate::snapshot::offsite::catches(panic) {
         return;
     }
     let payload = panic.payload();

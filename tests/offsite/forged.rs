@@ -11,6 +11,7 @@ use rustic_backend::BackendOptions;
 use rustic_core::repofile::SnapshotFile;
 use rustic_core::{Credentials, Repository, RepositoryOptions};
 use sha2::{Digest as _, Sha256};
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -145,5 +146,25 @@ on_filesystems! {
         assert_eq!(sums::<CheckSums>(&run).damaged, contents.len() as u64 + 1, "{run:?}");
         let mut wrong = store.pleach("list", [""; 0]);
         finish(wrong.env("RESTIC_PASSWORD", "not it")).expect(1).saying("wrong password").saying("keys/");
+    }
+
+    [xfs] fn many_lost_directories_are_an_error_and_no_bug(fs: &Filesystem) {
+        let (_, repo) = two_nights(fs);
+        let store = Store::made(fs, Backend::Local);
+        store.push(&repo);
+        forge(&store, |found| {
+            let forged = |number: usize| {
+                let mut snapshot = found[0].clone();
+                snapshot.tree = format!("{number:064x}").parse::<rustic_core::Id>().unwrap().into();
+                snapshot
+            };
+            (1..=40).map(forged).collect()
+        });
+        let rule: [&OsStr; 2] = ["--keep-last".as_ref(), "99".as_ref()];
+        for _ in 0..5 {
+            let run = store.run("prune", &rule);
+            assert!([1, 4].contains(&run.status), "{run:?}");
+            assert!(!run.stderr.contains("bug") && run.stderr.contains("prune the store"), "{run:?}");
+        }
     }
 }

@@ -4,7 +4,9 @@
 use crate::error::Error;
 use std::any::Any;
 use std::io;
+use std::panic::PanicHookInfo;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 
 static GUARDS: AtomicUsize = AtomicUsize::new(0);
 
@@ -24,9 +26,17 @@ impl Drop for Guard {
     }
 }
 
-/// Whether a panic would become an error.
-pub(crate) fn catches_panics() -> bool {
-    GUARDS.load(Ordering::SeqCst) > 0
+/// Whether a panic becomes an error, or comes after one.
+pub(crate) fn catches(panic: &PanicHookInfo<'_>) -> bool {
+    GUARDS.load(Ordering::SeqCst) > 0 || is_left_behind(panic)
+}
+
+/// Whether a thread of the library panics because nobody takes its results any more. The library ends at an error, and
+/// leaves its threads behind.
+fn is_left_behind(panic: &PanicHookInfo<'_>) -> bool {
+    let is_library = panic.location().is_some_and(|location| location.file().contains("rustic_core"));
+    let text = panic.payload().downcast_ref::<String>().map_or("", String::as_str);
+    is_library && text.contains("SendError") && thread::current().name().is_none()
 }
 
 /// The error of a panic. `action` completes the sentence "cannot …".

@@ -45,7 +45,7 @@ mod watched;
 use crate::error::Result;
 
 pub use check::{CheckOptions, CheckStats, check};
-pub(crate) use guard::catches_panics;
+pub(crate) use guard::catches;
 pub use list::list;
 pub use prune::{PruneOptions, PruneStats, PruneStopped, Row, prune};
 pub use push::{PushOptions, PushStats, PushStopped, Pushed, push};
