@@ -1,7 +1,7 @@
 //! Failures of a store, in one line: the innermost cause, and what to do.
 
+use super::named::Misnamed;
 use super::url::Url;
-use super::watched::Misnamed;
 use crate::error::{Error, ErrorKind};
 use crate::util::text;
 use rustic_core::RusticError;

@@ -3,7 +3,8 @@
 //! rustic_core reads and writes the format. This module feeds it from snapshots, and chooses what it does.
 //!
 //! - `url`, `secrets`: where a store is, and how it is opened. `backend` opens its place: `objects` is one on S3 or
-//!   Azure, `sftp` on a host with ssh, `watched` counts, ends a run that cannot write, and hides `keys` that are not sane.
+//!   Azure, `sftp` on a host with ssh, `watched` counts, ends a run that cannot write, hides `keys` that are not sane,
+//!   and compares content with names by `named`.
 //! - `store`: an open store. `stored`: the snapshots in it. `verified`: blobs that have their hashes. `fault`, `guard`,
 //!   `library_log`, `progress`: what the library reports.
 //! - `push`: sends one snapshot after the other, each by `archive`; `source` is a snapshot as the library wants to read
@@ -22,6 +23,7 @@ mod guard;
 mod keys;
 mod library_log;
 mod list;
+mod named;
 mod node;
 mod objects;
 mod order;

@@ -23,7 +23,7 @@ pub(super) struct Counts {
     is_damaged: AtomicBool,
     /// Bytes of the files that the library was given since the last beginning.
     offered: AtomicU64,
-    /// Entries that were reported as left out since then.
+    /// Entries that were reported as skipped since then.
     dropped: AtomicU64,
     problems: Mutex<Vec<Error>>,
 }
@@ -50,7 +50,7 @@ impl Counts {
         self.offered.load(Ordering::Relaxed)
     }
 
-    /// How many entries were reported as left out.
+    /// How many entries were reported as skipped.
     pub(super) fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
     }

@@ -6,14 +6,12 @@
 
 use super::fault::in_one_line;
 use super::keys;
+use super::named::with_its_hash;
 use crate::util::mutex::lock;
 use bytes::Bytes;
-use data_encoding::HEXLOWER;
 use rustic_core::repofile::PackId;
 use rustic_core::{ErrorKind, FileType, Id, ReadBackend, RusticError, RusticResult, WriteBackend};
-use sha2::{Digest as _, Sha256};
 use std::collections::{BTreeMap, HashSet};
-use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -108,29 +106,6 @@ impl Watch {
         lock(&self.failure).get_or_insert(error);
         copy
     }
-}
-
-/// A file of the store does not have the content that its name stands for. It holds the name.
-#[derive(Debug)]
-pub(super) struct Misnamed(String);
-
-impl fmt::Display for Misnamed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the content of {} does not have its hash", self.0)
-    }
-}
-
-impl std::error::Error for Misnamed {}
-
-/// The name of each file is the SHA-256 of its content. Only the config has a name of its own. Packs are left alone:
-/// each part of one has a hash, and a damaged part must not make the others unreadable.
-fn with_its_hash(tpe: FileType, id: &Id, content: Bytes) -> RusticResult<Bytes> {
-    let is_named_by_hash = !matches!(tpe, FileType::Config | FileType::Pack);
-    if is_named_by_hash && HEXLOWER.encode(&Sha256::digest(&content)) != id.to_hex().as_str() {
-        let name = Misnamed(format!("{}/{}", tpe.dirname(), id.to_hex().as_str()));
-        return Err(RusticError::with_source(ErrorKind::Verification, "a file is damaged", name));
-    }
-    Ok(content)
 }
 
 /// The backend.
