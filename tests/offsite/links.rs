@@ -23,12 +23,13 @@ fn outside(fs: &Filesystem, names: &[&str]) -> PathBuf {
     outside
 }
 
-/// Everything that a restore could change outside.
-fn state(outside: &Path) -> Vec<(String, u32, u32, i64, i64, Option<Vec<u8>>)> {
+/// Everything that a restore could change outside, a line for each entry.
+fn state(outside: &Path) -> Vec<String> {
     let of = |name: String| {
         let path = outside.join(&name);
         let found = fs::symlink_metadata(&path).unwrap();
-        (name, found.mode(), found.uid(), found.mtime(), found.ctime_nsec(), fs::read(path).ok())
+        let (mode, owner, changed) = (found.mode(), found.uid(), found.ctime_nsec());
+        format!("{name} {mode} {owner} {} {changed} {:?}", found.mtime(), fs::read(path).ok())
     };
     let names = names(outside);
     names.into_iter().chain([String::new()]).map(of).collect()
