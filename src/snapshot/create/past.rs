@@ -12,7 +12,7 @@ use crate::monitor::Monitor;
 use crate::snapshot::manifest::{Directory, Item, Reader, Time};
 use crate::snapshot::repository::{self, Clearing, Repository};
 use crate::sys::btrfs::logical::EMPTY_SUBVOLUME;
-use crate::tree::walk::{Sources, StandIns};
+use crate::tree::walk::{Identity, Sources, StandIns};
 use crate::util::path::is_below;
 use crate::util::text;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
@@ -72,8 +72,7 @@ impl Past {
         };
         let top = rustix::fs::openat(CWD, &self.backup, READ, Mode::empty()).map_err(failed)?;
         let now = Status::of(&top).map_err(failed)?;
-        let is_same = now.is_same_inode(&self.found) && now.btime == self.found.btime
-            || !Kind::of(&top).is_ok_and(Kind::has_stable_numbers);
+        let is_same = Identity::of(&self.found).is(&now) || !Kind::of(&top).is_ok_and(Kind::has_stable_numbers);
         if !is_same || now.mtime != self.found.mtime {
             return Err(self.changed(&self.backup));
         }

@@ -32,7 +32,7 @@ use crate::util::pool::Pool;
 use directory::{Missing, Way, open_below, open_top};
 use frontier::{Frontier, Task};
 use meanwhile::Meanwhile;
-pub(crate) use path_node::PathNode;
+pub(crate) use path_node::{Identity, PathNode};
 use rustix::io::Errno;
 use sources::Node;
 use std::ops::ControlFlow;

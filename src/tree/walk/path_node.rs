@@ -14,18 +14,18 @@ pub(crate) struct PathNode {
 
 /// The numbers of a directory, and its birth: a new inode may have the number of a deleted one.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Identity {
+pub(crate) struct Identity {
     inode: (u64, u64),
     btime: Option<Time>,
 }
 
 impl Identity {
-    pub(super) fn of(status: &Status) -> Identity {
+    pub(crate) fn of(status: &Status) -> Identity {
         Identity { inode: (status.dev, status.ino), btime: status.btime }
     }
 
     /// Whether this is the identity of an inode with this status.
-    pub(super) fn is(&self, status: &Status) -> bool {
+    pub(crate) fn is(&self, status: &Status) -> bool {
         let is_same_birth = self.btime.is_none() || status.btime.is_none() || self.btime == status.btime;
         self.inode == (status.dev, status.ino) && is_same_birth
     }
