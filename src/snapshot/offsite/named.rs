@@ -1,9 +1,7 @@
 //! The names of files in a store, which are hashes of their content.
 
 use bytes::Bytes;
-use data_encoding::HEXLOWER;
 use rustic_core::{ErrorKind, FileType, Id, RusticError, RusticResult};
-use sha2::{Digest as _, Sha256};
 use std::fmt;
 
 /// A file of the store does not have the content of its name, which this holds.
@@ -22,7 +20,7 @@ impl std::error::Error for Misnamed {}
 /// each part of one has a hash, and a damaged part must not make the others unreadable.
 pub(super) fn with_its_hash(tpe: FileType, id: &Id, content: Bytes) -> RusticResult<Bytes> {
     let is_named_by_hash = !matches!(tpe, FileType::Config | FileType::Pack);
-    if is_named_by_hash && HEXLOWER.encode(&Sha256::digest(&content)) != id.to_hex().as_str() {
+    if is_named_by_hash && !id.blob_matches_reader(content.len() as u64, &mut &content[..]) {
         let name = Misnamed(format!("{}/{}", tpe.dirname(), id.to_hex().as_str()));
         return Err(RusticError::with_source(ErrorKind::Verification, "a file is damaged", name));
     }
