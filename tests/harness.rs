@@ -23,6 +23,7 @@ pub(crate) mod own;
 pub(crate) mod power;
 pub(crate) mod random;
 pub(crate) mod recorder;
+pub(crate) mod rest_server;
 pub(crate) mod run;
 pub(crate) mod running;
 pub(crate) mod server;

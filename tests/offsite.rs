@@ -4,6 +4,7 @@
 mod changes;
 mod damage;
 mod exchanged;
+mod faulty;
 mod forged;
 mod incomplete;
 mod interrupted;

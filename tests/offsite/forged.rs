@@ -2,14 +2,12 @@
 //! machine that pushes, adds anything.
 
 use super::lines::{CheckSums, Listed, PruneSums, sums};
-use super::stores::{Backend, PASSWORD, Store};
-use super::{below, in_store, take, two_nights};
+use super::stores::{Backend, Store};
+use super::{below, in_store, library, take, two_nights};
 use crate::harness::json_lines::Problem;
 use crate::harness::*;
 use crate::on_filesystems;
-use rustic_backend::BackendOptions;
 use rustic_core::repofile::SnapshotFile;
-use rustic_core::{Credentials, Repository, RepositoryOptions};
 use sha2::{Digest as _, Sha256};
 use std::ffi::OsStr;
 use std::fs;
@@ -18,9 +16,7 @@ use std::path::{Path, PathBuf};
 /// Adds snapshots to a store in a directory, made from those that it has.
 #[track_caller]
 fn forge(store: &Store, make: impl FnOnce(Vec<SnapshotFile>) -> Vec<SnapshotFile>) {
-    let backends = BackendOptions::default().repository(store.url.as_str()).to_backends().unwrap();
-    let closed = Repository::new(&RepositoryOptions::default().no_cache(true), &backends).unwrap();
-    let open = closed.open(&Credentials::Password(PASSWORD.into())).unwrap();
+    let open = library::open(store);
     let found = open.get_all_snapshots().unwrap();
     open.save_snapshots(make(found)).unwrap();
 }

@@ -2,7 +2,7 @@
 
 use super::stores::{PASSWORD, Store};
 use crate::harness::*;
-use rustic_backend::local::LocalBackend;
+use pleach::snapshot::offsite::Local;
 use rustic_core::repofile::{Node, SnapshotFile};
 use rustic_core::{
     BackupOptions, Credentials, IndexedFullStatus, PackedId, ParentOptions, ReadSource, ReadSourceEntry, Repository,
@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 /// Opens the store.
 pub(super) fn open(store: &Store) -> Repository<IndexedFullStatus> {
-    let backend = LocalBackend::new(&store.url, []).unwrap();
+    let backend = Local::new(Path::new(&store.url));
     let mut options = RepositoryOptions::default();
     options.no_cache = true;
     let closed = Repository::new(&options, &RepositoryBackends::new(Arc::new(backend), None)).unwrap();

@@ -64,7 +64,7 @@ fn access(store: &Store) -> Result<Access> {
 fn init(args: &cli::OffsiteInit, output: &Output) -> Result<Ended> {
     let begun = Instant::now();
     let access = access(&args.store)?;
-    offsite::init(&access)?;
+    progress::unseen(output, |monitor| offsite::init(&access, monitor))?;
     show::made(output, &access.url, begun.elapsed().as_secs_f64());
     Ok(Ended::Worked(ExitStatus::Done))
 }
@@ -88,9 +88,9 @@ fn push(args: &cli::OffsitePush, output: &Output) -> Result<Ended> {
 fn list(args: &cli::OffsiteList, output: &Output) -> Result<Ended> {
     let begun = Instant::now();
     let access = access(&args.store)?;
-    let snapshots = offsite::list(&access)?;
-    show::listed(output, &snapshots, &access.url, begun.elapsed().as_secs_f64());
-    Ok(Ended::Listed(ExitStatus::Done))
+    let stats = progress::unseen(output, |monitor| offsite::list(&access, monitor))?;
+    show::listed(output, &stats, &access.url, begun.elapsed().as_secs_f64());
+    Ok(Ended::Listed(if stats.errors > 0 { ExitStatus::Damage } else { ExitStatus::Done }))
 }
 
 fn restore(args: &cli::OffsiteRestore, output: &Output) -> Result<Ended> {

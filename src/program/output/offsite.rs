@@ -7,7 +7,9 @@ use super::summary;
 use super::table::{Align, Cell, Table};
 use super::terminal::{Style, harmless};
 use crate::error::Error;
-use crate::snapshot::offsite::{CheckStats, PruneStats, PushStats, Pushed, RestoreStats, Row, Snapshot, Url};
+use crate::snapshot::offsite::{
+    CheckStats, ListStats, PruneStats, PushStats, Pushed, RestoreStats, Row, Snapshot, Url,
+};
 use crate::snapshot::prune::Reason;
 use crate::util::text::{self, count, counted, size};
 use serde::Serialize;
@@ -177,7 +179,8 @@ pub(crate) fn pushed(output: &Output, stats: &PushStats, url: &Url, is_dry_run: 
 }
 
 /// Shows the snapshots in a store.
-pub(crate) fn listed(output: &Output, snapshots: &[Snapshot], url: &Url, seconds: f64) {
+pub(crate) fn listed(output: &Output, stats: &ListStats, url: &Url, seconds: f64) {
+    let ListStats { snapshots, errors, .. } = stats;
     if output.is_json() {
         for snapshot in snapshots {
             output.json(&SnapshotLine {
@@ -193,9 +196,9 @@ pub(crate) fn listed(output: &Output, snapshots: &[Snapshot], url: &Url, seconds
             });
         }
         let snapshots = Some(snapshots.len() as u64);
-        return output.json(&Summary { snapshots, ..summary("offsite list", seconds) });
+        return output.json(&Summary { snapshots, errors: *errors, ..summary("offsite list", seconds) });
     }
-    if snapshots.is_empty() && !output.is_quiet() {
+    if snapshots.is_empty() && *errors == 0 && !output.is_quiet() {
         return output.line(&format!("{} has no snapshot of pleach", harmless(&url.to_string())));
     }
     let columns = [

@@ -150,7 +150,7 @@ fn unread(store: &Store, messages: &[String]) -> Result<Option<Error>> {
     const ACTION: &str = "read directories in";
     match (store.read_failure(ACTION), message) {
         (Some(error), _) if error.kind() == ErrorKind::Damage => Ok(Some(advised(error))),
-        (Some(error), _) if !matches!(error.code(), "not-found" | "failed") => Err(error),
+        (Some(error), _) if fault::is_of_host(&error) => Err(error),
         (Some(error), _) if error.code() == "not-found" => {
             Ok(Some(damaged(store, "a file with directories is missing")))
         }

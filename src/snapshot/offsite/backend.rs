@@ -1,47 +1,37 @@
 //! Opens the place of a store with the keys of its host.
 
 use super::fault::explain;
+use super::local::Local;
 use super::objects::Objects;
+use super::patience::PATIENCE;
+use super::rest::{Rest, answer, client};
 use super::secrets::Credentials;
 use super::sftp::Sftp;
 use super::url::Url;
-use crate::error::{Error, Result};
+use super::watched::Watch;
+use crate::error::Result;
 use opendal::services::{Azblob, S3};
-use reqwest::StatusCode;
-use reqwest::blocking::Client;
-use rustic_backend::local::LocalBackend;
-use rustic_backend::rest::RestBackend;
 use rustic_core::{ErrorKind, RusticError, RusticResult, WriteBackend};
 use serde::Deserialize;
-use std::io;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// Where Backblaze answers which of its hosts has a bucket.
 const B2: &str = "https://api.backblazeb2.com/b2api/v3/b2_authorize_account";
-/// How long the first answer may take.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// The most bytes of that answer.
+const LONGEST: u64 = 1 << 20;
 /// The region of hosts that have none.
 const REGION: &str = "us-east-1";
 
 /// Opens it. Whether a store is there is not known yet.
-pub(super) fn connect(url: &Url, credentials: &Credentials) -> Result<Arc<dyn WriteBackend>> {
+pub(super) fn connect(url: &Url, credentials: &Credentials, watch: Arc<Watch>) -> Result<Arc<dyn WriteBackend>> {
     let fault = |error: Box<RusticError>| explain("open the store", url, &error);
     let location = url.to_string();
     Ok(match url {
-        Url::Local(path) => {
-            let text = path.to_str().ok_or_else(|| {
-                let cause = io::Error::other("its path is not UTF-8");
-                Error::failed("open the store").at(path).because(cause)
-            })?;
-            Arc::new(LocalBackend::new(text, []).map_err(fault)?)
-        }
+        Url::Local(path) => Arc::new(Local::new(path)),
         Url::Rest(server) => {
             let user = credentials.get("RESTIC_REST_USERNAME");
             let password = credentials.get("RESTIC_REST_PASSWORD");
-            find_server(server, user.as_deref(), password.as_deref()).map_err(fault)?;
-            let address = with_user(server, user.as_deref(), password.as_deref()).map_err(fault)?;
-            Arc::new(RestBackend::new(address, []).map_err(fault)?)
+            Arc::new(Rest::new(server, user, password, watch).map_err(fault)?)
         }
         Url::S3 { endpoint, bucket, prefix } => {
             let keys = (credentials.need("AWS_ACCESS_KEY_ID")?, credentials.need("AWS_SECRET_ACCESS_KEY")?);
@@ -62,7 +52,7 @@ pub(super) fn connect(url: &Url, credentials: &Credentials) -> Result<Arc<dyn Wr
         Url::Azure { container, prefix } => {
             Arc::new(Objects::new(azure(container, prefix, credentials)?, location).map_err(fault)?)
         }
-        Url::Sftp { host, path } => Arc::new(Sftp::new(host, path, location)?),
+        Url::Sftp { host, path } => Arc::new(Sftp::new(host, path, location, watch)?),
     })
 }
 
@@ -93,39 +83,6 @@ fn azure(container: &str, prefix: &str, credentials: &Credentials) -> Result<Azb
     }
 }
 
-fn failed(error: reqwest::Error) -> Box<RusticError> {
-    RusticError::with_source(ErrorKind::Backend, "no answer", error.without_url())
-}
-
-fn client() -> RusticResult<Client> {
-    Client::builder().timeout(PATIENCE).build().map_err(failed)
-}
-
-/// The library takes a server that refuses for one without a store, and repeats what cannot succeed.
-fn find_server(server: &str, user: Option<&str>, password: Option<&str>) -> RusticResult<()> {
-    let mut request = client()?.head(format!("{server}config"));
-    if let Some(user) = user {
-        request = request.basic_auth(user, password);
-    }
-    let answer = request.send().map_err(failed)?;
-    if answer.status() == StatusCode::NOT_FOUND {
-        return Ok(());
-    }
-    answer.error_for_status().map(|_| ()).map_err(failed)
-}
-
-/// The address with the user and the password in it, as the library wants it.
-fn with_user(server: &str, user: Option<&str>, password: Option<&str>) -> RusticResult<String> {
-    let wrong = |_| RusticError::new(ErrorKind::InvalidInput, "the address is malformed");
-    let mut address = reqwest::Url::parse(server)
-        .map_err(|error| RusticError::with_source(ErrorKind::InvalidInput, "the address is malformed", error))?;
-    if let Some(user) = user {
-        address.set_username(user).map_err(wrong)?;
-        address.set_password(password).map_err(wrong)?;
-    }
-    Ok(address.into())
-}
-
 /// The host of the account's buckets that speaks S3's protocol.
 fn b2_endpoint((id, key): &(String, String)) -> RusticResult<String> {
     #[derive(Deserialize)]
@@ -143,9 +100,9 @@ fn b2_endpoint((id, key): &(String, String)) -> RusticResult<String> {
         #[serde(rename = "s3ApiUrl")]
         s3: String,
     }
-    let answer = client()?.get(B2).basic_auth(id, Some(key)).send().map_err(failed)?;
-    let text = answer.error_for_status().map_err(failed)?.text().map_err(failed)?;
-    let answer: Answer = serde_json::from_str(&text)
+    let asked = client().and_then(|client| answer(client.get(B2).basic_auth(id, Some(key)), PATIENCE, LONGEST));
+    let text = asked.map_err(|failed| failed.during("find the host of the bucket"))?;
+    let answer: Answer = serde_json::from_slice(&text)
         .map_err(|error| RusticError::with_source(ErrorKind::Backend, "Backblaze gives an unknown answer", error))?;
     Ok(answer.api.storage.s3)
 }
@@ -162,11 +119,5 @@ mod tests {
         assert_eq!(of("s3.us-west-004.backblazeb2.com").as_deref(), Some("us-west-004"));
         assert_eq!(of("s3.amazonaws.com"), None);
         assert_eq!(of("127.0.0.1:8333"), None);
-    }
-
-    #[test]
-    fn a_password_with_any_character_fits_into_an_address() {
-        let address = with_user("https://nas:8000/web/", Some("ann"), Some("p@ss/w:rd")).unwrap();
-        assert_eq!(address, "https://ann:p%40ss%2Fw%3Ard@nas:8000/web/");
     }
 }

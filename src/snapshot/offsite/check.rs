@@ -4,7 +4,7 @@ use super::progress::watch;
 use super::store::{Access, Store};
 use super::verified::directories;
 use super::{fault, guard, library_log};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::monitor::Monitor;
 use rustic_core::{CheckResults, ReadSubsetOption};
 use std::time::Instant;
@@ -37,7 +37,7 @@ pub struct CheckStats {
 pub fn check(access: &Access, options: &CheckOptions, monitor: &dyn Monitor) -> Result<CheckStats> {
     let begun = Instant::now();
     // The cache would answer for the store.
-    let store = Store::open(&Access { no_cache: true, ..access.clone() })?;
+    let store = Store::open(&Access { no_cache: true, ..access.clone() }, monitor)?;
     let mut library = rustic_core::CheckOptions::default();
     if let Some(percent) = options.read_data {
         library.read_data = true;
@@ -53,15 +53,16 @@ pub fn check(access: &Access, options: &CheckOptions, monitor: &dyn Monitor) -> 
         return Err(Error::interrupted());
     }
     // What cannot be read now may be intact.
-    if let Some(error) = store.read_failure(action).filter(|error| !matches!(error.code(), "not-found" | "failed")) {
-        return Err(error);
-    }
+    let failure = match store.read_failure(action) {
+        Some(error) if error.kind() == ErrorKind::Damage || fault::is_of_host(&error) => return Err(error),
+        failure => failure,
+    };
     let (results, directories) = match result {
         Ok(Ok((results, directories))) => (results, directories?),
         Ok(Err(error)) if is_damage(&error) => {
             return Err(fault::damage(action, &store.url, fault::in_one_line(&error)));
         }
-        Ok(Err(error)) => return Err(store.fault(action)(error)),
+        Ok(Err(error)) => return Err(failure.unwrap_or_else(|| store.fault(action)(error))),
         Err(panic) => return Err(guard::error(&format!("{action} {}", store.url), &*panic)),
     };
     let mut stats = sorted(results);

@@ -10,6 +10,8 @@ use std::io;
 
 /// How many characters of a text from outside are shown.
 const LONGEST: usize = 300;
+/// The remedy for a host that has a problem of its own.
+const LATER: &str = "try again later";
 
 /// A cause that is known well enough for a remedy.
 struct Fault {
@@ -111,10 +113,11 @@ fn of_object(error: &opendal::Error, url: &Url) -> Fault {
         (PermissionDenied, _) => ("permission-denied", Some(keys(url).to_string())),
         (ConfigInvalid, _) => ("failed", None),
         (NotFound, _) => ("not-found", None),
-        (RateLimited, _) => ("rate-limited", Some("try again later".to_string())),
+        (RateLimited, _) => ("rate-limited", Some(LATER.to_string())),
         (_, Some(answer)) if is_full(answer) => ("no-space", Some("free space there, or raise the quota".into())),
         _ if is_full(&cause) => ("no-space", Some("free space there, or raise the quota".into())),
         _ if message.contains("connection") || message.contains("timeout") => ("no-connection", Some(reach(url))),
+        _ if error.is_persistent() || error.is_temporary() => ("unavailable", Some(LATER.to_string())),
         _ => ("failed", None),
     };
     Fault { cause, code, hint }
@@ -135,6 +138,8 @@ fn of_request(error: &reqwest::Error, url: &Url) -> Fault {
             401 | 403 => ("permission-denied", Some(keys(url).to_string())),
             404 => ("not-found", None),
             413 | 507 => ("no-space", Some("free space there, or raise the quota".into())),
+            429 | 503 => ("rate-limited", Some(LATER.into())),
+            500.. => ("unavailable", Some(LATER.into())),
             _ => ("failed", None),
         };
         return Fault { cause, code, hint };
@@ -145,7 +150,7 @@ fn of_request(error: &reqwest::Error, url: &Url) -> Fault {
 }
 
 fn of_io(error: &io::Error, url: &Url) -> Fault {
-    if error.kind() == io::ErrorKind::NotConnected {
+    if matches!(error.kind(), io::ErrorKind::NotConnected | io::ErrorKind::TimedOut) {
         return Fault { cause: text::cause(error), code: "no-connection", hint: Some(reach(url)) };
     }
     let code = match error.kind() {
@@ -156,6 +161,11 @@ fn of_io(error: &io::Error, url: &Url) -> Fault {
         _ => "failed",
     };
     Fault { cause: text::cause(error), code, hint: None }
+}
+
+/// Whether an error says nothing about a file of the store: its host does not answer, or refuses.
+pub(super) fn is_of_host(error: &Error) -> bool {
+    !matches!(error.code(), "not-found" | "failed" | "damage")
 }
 
 /// The beginning of a long text.

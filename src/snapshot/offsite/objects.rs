@@ -1,38 +1,33 @@
 //! A store on S3 or Azure, through OpenDAL.
 //!
-//! rustic_backend has such a backend too. It needs all of OpenDAL's services, and passes over entries that it cannot
-//! list.
+//! An answer has a limit, also where OpenDAL has none.
 
+use super::layout::{Found, length, path, too_long};
+use super::patience::{LONG_PATIENCE, PATIENCE, REPETITIONS, runtime, silent};
 use bytes::Bytes;
+use futures_util::StreamExt as _;
+use http::header::{HeaderValue, RANGE};
+use http::{Request, Response};
+use opendal::Buffer;
 use opendal::blocking::Operator;
-use opendal::layers::{RetryLayer, TimeoutLayer};
+use opendal::layers::{HttpClientLayer, RetryLayer, TimeoutLayer};
 use opendal::options::{ListOptions, ReadOptions};
+use opendal::raw::{HttpBody, HttpClient, HttpFetch};
 use rustic_core::{ErrorKind, FileType, Id, ReadBackend, RusticError, RusticResult, WriteBackend};
-use std::sync::OnceLock;
-use std::time::Duration;
-use tokio::runtime::{Builder, Runtime};
+use tokio::time::timeout;
 
-/// How long a request without data may take.
-const PATIENCE: Duration = Duration::from_secs(60);
-/// How long a request with data may take: a pack has up to some hundred megabytes.
-const LONG_PATIENCE: Duration = Duration::from_secs(30 * 60);
-/// How often a request is repeated, after 1, 2, 4, 8, 16 and 32 seconds.
-const RETRIES: usize = 6;
+/// The most bytes of an answer, unless the request is for less: a pack's, or those of a page of a list.
+const LONGEST: u64 = 1 << 30;
 
 /// The store.
 #[derive(Clone, Debug)]
 pub(super) struct Objects {
     operator: Operator,
+    /// For lists: a host can send pages without entries for ever, so each step has a limit.
+    lists: opendal::Operator,
     /// Without repetitions, for the first contact.
     once: Operator,
     location: String,
-}
-
-/// The threads on which requests run.
-fn runtime() -> RusticResult<&'static Runtime> {
-    static RUNTIME: OnceLock<std::io::Result<Runtime>> = OnceLock::new();
-    let made = RUNTIME.get_or_init(|| Builder::new_multi_thread().worker_threads(2).enable_all().build());
-    made.as_ref().map_err(|error| failed("start the threads for requests", std::io::Error::from(error.kind())))
 }
 
 fn failed(action: &str, error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Box<RusticError> {
@@ -44,25 +39,21 @@ impl Objects {
     pub(super) fn new(service: impl opendal::Builder, location: String) -> RusticResult<Self> {
         let connect = |error| failed("use the service", error);
         let operator = opendal::Operator::new(service).map_err(connect)?.finish();
+        let limited = HttpClient::with(Limited(HttpClient::new().map_err(connect)?));
+        let operator = operator.layer(HttpClientLayer::new(limited));
         let operator = operator.layer(TimeoutLayer::new().with_timeout(PATIENCE).with_io_timeout(LONG_PATIENCE));
-        let patient = operator.clone().layer(RetryLayer::new().with_max_times(RETRIES).with_jitter());
+        let patient = operator.clone().layer(RetryLayer::new().with_max_times(REPETITIONS).with_jitter());
         let _guard = runtime()?.enter();
         let blocking = |operator| Operator::new(operator).map_err(connect);
-        Ok(Objects { operator: blocking(patient)?, once: blocking(operator)?, location })
-    }
-
-    fn path(tpe: FileType, id: &Id) -> String {
-        let name = id.to_hex();
-        match tpe {
-            FileType::Config => "config".to_string(),
-            FileType::Pack => format!("{}/{}/{}", tpe.dirname(), &name[..2], &name[..]),
-            _ => format!("{}/{}", tpe.dirname(), &name[..]),
-        }
+        Ok(Objects { operator: blocking(patient.clone())?, lists: patient, once: blocking(operator)?, location })
     }
 
     fn config(&self) -> RusticResult<Vec<(Id, u32)>> {
         let error = match self.once.stat("config") {
-            Ok(found) => return Ok(vec![(Id::default(), length(found.content_length())?)]),
+            Ok(found) => {
+                let size = length(found.content_length()).map_err(|cause| failed("look for the store", cause))?;
+                return Ok(vec![(Id::default(), size)]);
+            }
             Err(error) if error.kind() == opendal::ErrorKind::NotFound => None,
             Err(error) => Some(failed("look for the store", error)),
         };
@@ -76,8 +67,29 @@ impl Objects {
     }
 }
 
-fn length(length: u64) -> RusticResult<u32> {
-    u32::try_from(length).map_err(|error| failed("use a file of more than 4 GiB", error))
+/// Ends an answer that is longer than it may be. Otherwise a host could fill the memory.
+struct Limited(HttpClient);
+
+impl HttpFetch for Limited {
+    async fn fetch(&self, request: Request<Buffer>) -> opendal::Result<Response<HttpBody>> {
+        let most = request.headers().get(RANGE).and_then(length_of).unwrap_or(LONGEST);
+        let response = self.0.fetch(request).await?;
+        let mut rest = Some(most);
+        let limited = move |part: opendal::Result<Buffer>| {
+            let part = part?;
+            rest = rest.and_then(|rest| rest.checked_sub(part.len() as u64));
+            let error = || opendal::Error::new(opendal::ErrorKind::Unexpected, too_long(most).to_string());
+            rest.map(|_| part).ok_or_else(error)
+        };
+        Ok(response.map(|body| body.map_inner(|stream| Box::new(stream.map(limited)))))
+    }
+}
+
+/// How many bytes a header `Range: bytes=FIRST-LAST` asks for.
+fn length_of(range: &HeaderValue) -> Option<u64> {
+    let (first, last) = range.to_str().ok()?.strip_prefix("bytes=")?.split_once('-')?;
+    let (first, last): (u64, u64) = (first.parse().ok()?, last.parse().ok()?);
+    last.checked_sub(first)?.checked_add(1)
 }
 
 impl ReadBackend for Objects {
@@ -89,33 +101,36 @@ impl ReadBackend for Objects {
         if tpe == FileType::Config {
             return self.config();
         }
-        let list = |error| failed(&format!("list {}", tpe.dirname()), error);
+        let action = format!("list {}", tpe.dirname());
+        let list = |error| failed(&action, error);
         let options = ListOptions { recursive: tpe == FileType::Pack, ..ListOptions::default() };
-        let lister = self.operator.lister_options(&format!("{}/", tpe.dirname()), options).map_err(list)?;
-        let mut found = Vec::new();
-        for entry in lister {
+        let path = format!("{}/", tpe.dirname());
+        let runtime = runtime()?;
+        let mut lister = runtime.block_on(self.lists.lister_options(&path, options)).map_err(list)?;
+        let mut found = Found::default();
+        while let Some(entry) = runtime
+            .block_on(async { timeout(LONG_PATIENCE, lister.next()).await })
+            .map_err(|_| failed(&action, silent()))?
+        {
             let entry = match entry {
                 Ok(entry) => entry,
                 Err(error) if error.kind() == opendal::ErrorKind::NotFound && found.is_empty() => break,
                 Err(error) => return Err(list(error)),
             };
-            // Names that are no IDs are from others, or unfinished.
-            let Ok(id) = entry.name().parse::<Id>() else { continue };
-            if entry.metadata().is_file() {
-                found.push((id, length(entry.metadata().content_length())?));
-            }
+            let size = entry.metadata().is_file().then(|| entry.metadata().content_length());
+            found.add(entry.name(), size).map_err(|cause| failed(&action, cause))?;
         }
-        Ok(found)
+        Ok(found.all())
     }
 
     fn read_full(&self, tpe: FileType, id: &Id) -> RusticResult<Bytes> {
-        let path = Self::path(tpe, id);
+        let path = path(tpe, id);
         let read = self.operator.read(&path).map_err(|error| failed(&format!("read {path}"), error))?;
         Ok(read.to_bytes())
     }
 
     fn read_partial(&self, tpe: FileType, id: &Id, _: bool, offset: u32, length: u32) -> RusticResult<Bytes> {
-        let path = Self::path(tpe, id);
+        let path = path(tpe, id);
         let range = (u64::from(offset)..u64::from(offset) + u64::from(length)).into();
         let options = ReadOptions { range, ..ReadOptions::default() };
         let read =
@@ -124,7 +139,7 @@ impl ReadBackend for Objects {
     }
 
     fn warmup_path(&self, tpe: FileType, id: &Id) -> String {
-        Self::path(tpe, id)
+        path(tpe, id)
     }
 }
 
@@ -134,13 +149,13 @@ impl WriteBackend for Objects {
     }
 
     fn write_bytes(&self, tpe: FileType, id: &Id, _: bool, content: Bytes) -> RusticResult<()> {
-        let path = Self::path(tpe, id);
+        let path = path(tpe, id);
         let written = self.operator.write(&path, content);
         written.map(|_| ()).map_err(|error| failed(&format!("write {path}"), error))
     }
 
     fn remove(&self, tpe: FileType, id: &Id, _: bool) -> RusticResult<()> {
-        let path = Self::path(tpe, id);
+        let path = path(tpe, id);
         self.operator.delete(&path).map_err(|error| failed(&format!("remove {path}"), error))
     }
 }

@@ -1,5 +1,6 @@
 //! The directory of a store in the making.
 
+use super::local::TEMPORARY;
 use crate::error::{Error, Result};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
@@ -20,8 +21,6 @@ pub(super) struct Place<'p> {
 const CONFIG: &str = "config";
 /// The directories of a store.
 const DIRS: [&str; 5] = ["data", "index", "keys", "locks", "snapshots"];
-/// The library writes files under such names first.
-const TEMPORARY: &str = "-tmp-";
 
 impl Place<'_> {
     /// Makes the directory, for its owner alone. An existing one must be empty, or be what a killed run left. That is

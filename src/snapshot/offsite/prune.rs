@@ -1,8 +1,9 @@
 //! Removes snapshots from a store that no rule keeps, and the data that only they used. The rules are those of `prune`.
 
+use super::held::Held;
 use super::progress::watch;
 use super::store::{Access, Store};
-use super::stored::{Snapshot, Stored, stored};
+use super::stored::{Snapshot, Stored};
 use super::{guard, library_log};
 use crate::error::{Advice, Error, ErrorKind, Result, Stopped};
 use crate::monitor::Monitor;
@@ -82,8 +83,13 @@ pub fn prune(access: &Access, options: &PruneOptions, monitor: &dyn Monitor) -> 
         return Err(Error::usage("prune without a rule").advise(Advice::GiveRule).into());
     }
     let calendar = Calendar::new(options.time_zone.as_deref(), options.require_local_time)?;
-    let store = Store::open(access)?;
-    let stored: Vec<_> = stored(&store)?.into_iter().filter(|stored| stored.name.is_some()).collect();
+    let store = Store::open(access, monitor)?;
+    let held = Held::read(&store)?;
+    // Nobody knows which data a snapshot needs that cannot be read.
+    if let Some(error) = held.damaged.into_iter().next() {
+        return Err(error.into());
+    }
+    let stored: Vec<_> = held.all.into_iter().filter(|stored| stored.name.is_some()).collect();
     let mut rows = judged(&stored, &options.keep, &calendar);
     let going: Vec<SnapshotId> =
         stored.iter().zip(&rows).filter(|(_, row)| row.reasons.is_empty()).map(|(stored, _)| stored.file.id).collect();

@@ -1,9 +1,10 @@
 //! Sends snapshots of a repository to a store, oldest first.
 
 use super::archive::{Failure, Sent, archive, check_settings, files_of, publish};
+use super::held::Held;
 use super::source::Source;
 use super::store::{Access, Store};
-use super::stored::{Stored, describe, stored};
+use super::stored::{Stored, describe};
 use super::tree::Tree;
 use super::unchanged::have_same_tree;
 use super::unfinished::Unfinished;
@@ -111,10 +112,10 @@ impl Local {
 /// let secrets = offsite::Secrets { password_file: Some(password), ..Default::default() };
 /// let mut access = offsite::Access::new(url, secrets);
 /// access.no_cache = true;
-/// offsite::init(&access)?;
+/// offsite::init(&access, &Silent)?;
 /// let stats = offsite::push(&repo, &access, &offsite::PushOptions::default(), &Silent)?;
 /// assert_eq!((stats.snapshots.len(), stats.errors), (1, 0));
-/// assert_eq!(offsite::list(&access)?.len(), 1);
+/// assert_eq!(offsite::list(&access, &Silent)?.snapshots.len(), 1);
 ///
 /// offsite::restore(&access, &offsite::RestoreOptions::new(dir.path().join("restored")), &Silent)?;
 /// let restored = dir.path().join("restored").join(source.strip_prefix("/")?).join("letter");
@@ -140,10 +141,13 @@ pub fn push(
     repository.report_strays(monitor)?;
     let mut stats = PushStats::default();
     let all = snapshots(&repository, options, &mut stats, monitor)?;
-    let store = Store::open(access)?;
+    let store = Store::open(access, monitor)?;
     check_settings(&store)?;
     let unfinished = if options.dry_run { None } else { Some(Unfinished::begin(&store, monitor)?) };
-    let mut held = stored(&store)?;
+    let found = Held::read(&store)?;
+    stats.errors += found.report(monitor);
+    stats.is_damaged |= !found.damaged.is_empty();
+    let mut held = found.all;
     let (mut known, lacking): (Vec<Local>, Vec<Local>) =
         all.into_iter().partition(|local| held.iter().any(|stored| local.is_whole(stored)));
     let (again, lacking): (Vec<Local>, Vec<Local>) =

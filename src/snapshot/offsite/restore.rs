@@ -17,9 +17,10 @@ mod room;
 mod selection;
 mod trust;
 
+use super::held::Held;
 use super::progress::watch;
 use super::store::{Access, Store};
-use super::stored::{Stored, find};
+use super::stored::Stored;
 use super::{guard, library_log};
 use crate::error::{Error, Result};
 use crate::monitor::Monitor;
@@ -67,8 +68,11 @@ pub struct RestoreStats {
 /// reported to the monitor and counted.
 pub fn restore(access: &Access, options: &RestoreOptions, monitor: &dyn Monitor) -> Result<RestoreStats> {
     let begun = Instant::now();
-    let store = Store::open(access)?;
-    let stored = find(&store, &options.id)?;
+    let store = Store::open(access, monitor)?;
+    let held = Held::read(&store)?;
+    let stored = held.find(&store, &options.id)?;
+    // One of those that cannot be read may be newer.
+    let unread = if options.id == "latest" { held.report(monitor) } else { 0 };
     let name = stored.name.clone().unwrap_or_default();
     let action = format!("restore the snapshot {name} from");
     library_log::take();
@@ -87,7 +91,8 @@ pub fn restore(access: &Access, options: &RestoreOptions, monitor: &dyn Monitor)
         return Err(Error::interrupted());
     }
     let mut stats = result.unwrap_or_else(|panic| Err(failure(&store, &action, &*panic)))?;
-    stats.errors += problems;
+    stats.errors += problems + unread;
+    stats.is_damaged |= unread > 0;
     let messages = library_log::take().into_iter().filter(|message| !message.starts_with("Note: additional"));
     for message in messages {
         stats.errors += 1;

@@ -1,7 +1,7 @@
 //! An open store: the library's repository, with pleach's backend and progress.
 
 use super::backend::connect;
-use super::fault::{explain, missing};
+use super::fault::{damage, explain, missing};
 use super::library_log;
 use super::place::Place;
 use super::progress::{Bars, Counts};
@@ -9,6 +9,7 @@ use super::secrets::Secrets;
 use super::url::{Url, local};
 use super::watched::{Watch, Watched};
 use crate::error::{Error, Result};
+use crate::monitor::Monitor;
 use crate::snapshot::prune::calendar::Calendar;
 use crate::util::time_zone;
 use rustic_core::{
@@ -16,7 +17,14 @@ use rustic_core::{
     RusticResult, WriteBackend,
 };
 use std::io;
+use std::panic::resume_unwind;
 use std::sync::Arc;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
+
+/// How often the monitor is asked whether the user wants to stop.
+const INTERVAL: Duration = Duration::from_millis(20);
 
 /// Where a store is, and how it is opened.
 #[derive(Clone, Debug)]
@@ -62,42 +70,53 @@ impl Store {
     ///
     /// # Errors
     /// If there is none, the password is wrong, or the host refuses.
-    pub(super) fn open(access: &Access) -> Result<Store> {
-        let Closed { repository, password, watch, counts, backends, options } = Closed::new(access)?;
-        let fault = |error: Box<RusticError>| known("open the store", &access.url, &watch, &error);
-        if repository.config_id().map_err(fault)?.is_none() {
-            return Err(missing(&access.url));
-        }
-        let repository = repository.open(&password).map_err(|error| {
-            let error = fault(error);
-            let odd = watch.odd_keys();
-            odd.iter().take(3).fold(error, |error, key| error.hint_also(&format!("a key file was skipped: {key}")))
-        })?;
-        // One key was good. Others do not matter.
-        drop(watch.read_failure());
-        Ok(Store { url: access.url.clone(), repository, watch, counts, backends, options })
+    pub(super) fn open(access: &Access, monitor: &dyn Monitor) -> Result<Store> {
+        let access = access.clone();
+        unless_cancelled(monitor, move || {
+            let Closed { repository, password, watch, counts, backends, options } = Closed::new(&access)?;
+            let fault = |error: Box<RusticError>| known("open the store", &access.url, &watch, &error);
+            if repository.config_id().map_err(fault)?.is_none() {
+                return Err(missing(&access.url));
+            }
+            let repository = repository.open(&password).map_err(|error| {
+                if watch.lacks_keys() {
+                    return damage("open the store", &access.url, "it has no key file".into());
+                }
+                let error = fault(error);
+                let odd = watch.odd_keys();
+                odd.iter().take(3).fold(error, |error, key| error.hint_also(&format!("a key file was skipped: {key}")))
+            })?;
+            // One key was good. Others do not matter.
+            drop(watch.read_failure());
+            Ok(Store { url: access.url.clone(), repository, watch, counts, backends, options })
+        })
     }
 
     /// Makes one.
     ///
     /// # Errors
     /// If there is one already, or the host refuses.
-    pub(super) fn init(access: &Access) -> Result<()> {
-        let Closed { repository, password, watch, .. } = Closed::new(access)?;
-        let fault = |error: Box<RusticError>| known("make a store at", &access.url, &watch, &error);
-        if repository.config_id().map_err(fault)?.is_some() {
-            return Err(Error::failed(format!("make a store at {}", access.url))
-                .because(io::Error::other("there is one already"))
-                .hint("use it with its own password, or choose another path")
-                .with_code("exists"));
-        }
+    pub(super) fn init(access: &Access, monitor: &dyn Monitor) -> Result<()> {
+        let known_access = access.clone();
+        let closed = unless_cancelled(monitor, move || {
+            let closed = Closed::new(&known_access)?;
+            let fault = |error: Box<RusticError>| known("make a store at", &known_access.url, &closed.watch, &error);
+            match closed.repository.config_id().map_err(fault)? {
+                None => Ok(closed),
+                Some(_) => Err(Error::failed(format!("make a store at {}", known_access.url))
+                    .because(io::Error::other("there is one already"))
+                    .hint("use it with its own password, or choose another path")
+                    .with_code("exists")),
+            }
+        })?;
+        let Closed { repository, password, watch, .. } = closed;
         let place = local(&access.url).map(Place::take).transpose()?;
         repository.init(&password, &KeyOptions::default(), &ConfigOptions::default()).map(drop).map_err(|error| {
             // The next attempt needs an empty directory.
             if let Some(place) = &place {
                 place.clear();
             }
-            fault(error)
+            known("make a store at", &access.url, &watch, &error)
         })
     }
 
@@ -105,6 +124,11 @@ impl Store {
     pub(super) fn again(&self) -> RusticResult<Repository<OpenStatus>> {
         let repository = Repository::new_with_progress(&self.options, &self.backends, Bars(self.counts.clone()))?;
         repository.open(&Credentials::Masterkey(self.repository.key()))
+    }
+
+    /// Whether directories may come from this machine.
+    pub(super) fn has_cache(&self) -> bool {
+        !self.options.no_cache
     }
 
     /// The place of the store.
@@ -128,6 +152,28 @@ impl Store {
     }
 }
 
+/// Does work that changes nothing on another thread, and leaves that alone if the user asks to stop: a host may be
+/// silent for a while.
+fn unless_cancelled<T: Send + 'static>(
+    monitor: &dyn Monitor,
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
+    let failed = |cause| Error::failed("start a thread").because(cause);
+    let (done, result) = mpsc::channel();
+    let worker = thread::Builder::new().name("store".into()).spawn(move || drop(done.send(work()))).map_err(failed)?;
+    loop {
+        match result.recv_timeout(INTERVAL) {
+            Ok(result) => return result,
+            Err(RecvTimeoutError::Timeout) if monitor.is_cancelled() => return Err(Error::interrupted()),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => match worker.join() {
+                Err(panic) => resume_unwind(panic),
+                Ok(()) => return Err(Error::interrupted()),
+            },
+        }
+    }
+}
+
 /// The library does not pass on why the store failed.
 fn known(action: &str, url: &Url, watch: &Watch, error: &RusticError) -> Error {
     let inner = watch.failure().or_else(|| watch.read_failure());
@@ -144,7 +190,7 @@ impl Closed {
         let credentials = access.secrets.read()?;
         let watch = Arc::new(Watch::default());
         let counts = Arc::new(Counts::default());
-        let inner = connect(&access.url, &credentials)?;
+        let inner = connect(&access.url, &credentials, watch.clone())?;
         let backend = Watched { inner, watch: watch.clone() };
         let mut options = RepositoryOptions::default();
         options.no_cache = access.no_cache;

@@ -1,14 +1,11 @@
 //! The snapshots in a store, and the tags that show which snapshot of a repository each of them is.
 
-use super::store::Store;
 use crate::error::{Error, Result};
 use crate::snapshot::manifest::{Header, Time};
-use crate::util::text;
 use data_encoding::HEXLOWER;
 use rustic_core::jiff::{Timestamp, tz::TimeZone};
 use rustic_core::repofile::SnapshotFile;
 use std::collections::BTreeSet;
-use std::io;
 use std::path::PathBuf;
 
 /// The tag with the name of the snapshot.
@@ -72,7 +69,7 @@ impl Stored {
     }
 
     /// Whether the other one is the same snapshot, with the same content.
-    fn is_same(&self, other: &Stored) -> bool {
+    pub(super) fn is_same(&self, other: &Stored) -> bool {
         self.is_twin(other) && self.file.tree == other.file.tree
     }
 
@@ -156,48 +153,4 @@ pub(super) fn describe(header: &Header, identity: &[u8; 32], tags: &[String]) ->
 /// Notes in the description of a snapshot that the store lacks something of it.
 pub(super) fn mark_incomplete(file: &mut SnapshotFile) {
     file.tags.add(INCOMPLETE.into());
-}
-
-/// All snapshots in a store, oldest first.
-pub(super) fn stored(store: &Store) -> Result<Vec<Stored>> {
-    let files = store.repository.get_all_snapshots().map_err(store.fault("list the snapshots in"))?;
-    let mut stored: Vec<_> = files.into_iter().map(Stored::new).collect();
-    stored.sort_by(|a, b| (a.created(), &a.name, a.file.id).cmp(&(b.created(), &b.name, b.file.id)));
-    Ok(stored)
-}
-
-/// The snapshots of pleach in a store, oldest first. Each is there once, with as many files as the store has.
-pub(super) fn current(store: &Store) -> Result<Vec<Stored>> {
-    let all = stored(store)?;
-    let is_current = |stored: &&Stored| stored.name.is_some() && !stored.is_superseded(&all);
-    Ok(all.iter().filter(is_current).cloned().collect())
-}
-
-/// The snapshot that an ID means: a name, the beginning of one, the beginning of the store's own ID, or `latest`.
-pub(super) fn find(store: &Store, id: &str) -> Result<Stored> {
-    let all = current(store)?;
-    let fail = |why: String| {
-        Error::failed(format!("find the snapshot '{}' in {}", text::escape(id.as_ref()), store.url))
-            .because(io::Error::other(why))
-            .hint("'pleach offsite list' shows them")
-            .with_code("no-snapshot")
-    };
-    if id == "latest" {
-        return all.into_iter().next_back().ok_or_else(|| fail("the store has none of pleach".into()));
-    }
-    let of = |is: &dyn Fn(&Stored) -> bool| all.iter().filter(|stored| is(stored)).cloned().collect::<Vec<_>>();
-    let named = of(&|stored| stored.name.as_deref() == Some(id));
-    let begun = || of(&|stored| stored.name.as_deref().is_some_and(|name| name.starts_with(id)));
-    let by_id = || of(&|stored| id.len() >= 4 && stored.file.id.to_hex().starts_with(id));
-    let found = [named, begun(), by_id()].into_iter().find(|found| !found.is_empty()).unwrap_or_default();
-    match &found[..] {
-        [one] => Ok(one.clone()),
-        // Two machines may have sent it at once.
-        [first, rest @ ..] if rest.iter().all(|other| first.is_same(other)) => Ok(first.clone()),
-        [] => Err(fail("there is none".into())),
-        many => {
-            let ids: Vec<_> = many.iter().take(5).map(|stored| stored.file.id.to_hex()[..8].to_string()).collect();
-            Err(fail(format!("it may be one of {}: use the store's ID, as {}", many.len(), ids.join(", "))))
-        }
-    }
 }

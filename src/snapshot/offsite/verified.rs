@@ -2,8 +2,8 @@
 //! encrypted with the key of the store, so whoever keeps the store could exchange two of them unnoticed.
 
 use super::fault::in_one_line;
+use super::held::Held;
 use super::store::Store;
-use super::stored::stored;
 use crate::error::Result;
 use crate::util::mutex::{into_inner, lock};
 use crate::util::{parallel, text};
@@ -67,11 +67,11 @@ pub(super) struct Damaged {
 /// # Errors
 /// If the index or the snapshots cannot be read.
 pub(super) fn directories(store: &Store, action: &str) -> Result<Damaged> {
-    let snapshots = stored(store)?;
+    let held = Held::read(store)?;
     let repository = store.again().and_then(Repository::to_indexed).map_err(store.fault(action))?;
     let mut seen = HashSet::new();
     let damaged = Mutex::new(Damaged::default());
-    for snapshot in snapshots {
+    for snapshot in held.all {
         let name = snapshot.name.unwrap_or_else(|| snapshot.file.id.to_hex().to_string());
         let mut level = vec![(PathBuf::from("/"), snapshot.file.tree)];
         while !level.is_empty() && !store.counts.is_cancelled() {

@@ -28,6 +28,8 @@ pub(super) struct Watch {
     removed: Mutex<HashSet<Id>>,
     /// Packs that are not whole.
     hidden: Mutex<HashSet<Id>>,
+    /// Whether the last list of key files was empty.
+    lacks_keys: AtomicBool,
     /// Key files that the library does not see, and why.
     odd_keys: Mutex<BTreeMap<Id, String>>,
 }
@@ -78,6 +80,11 @@ impl Watch {
         lock(&self.odd_keys).iter().map(|(id, why)| format!("keys/{}: {why}", id.to_hex().as_str())).collect()
     }
 
+    /// Whether the store has no key file, not even a bad one.
+    pub(super) fn lacks_keys(&self) -> bool {
+        self.lacks_keys.load(Ordering::Relaxed)
+    }
+
     /// The first failure to write.
     pub(super) fn failure(&self) -> Option<Box<RusticError>> {
         lock(&self.failure).take()
@@ -94,6 +101,10 @@ impl Watch {
             return Err(RusticError::new(ErrorKind::Other, "the run has ended"));
         }
         read().map_err(|error| {
+            // A run that ends does not wait for another answer.
+            if self.is_over() {
+                return error;
+            }
             let copy = RusticError::new(ErrorKind::Backend, "the store cannot be read");
             lock(&self.read_failure).get_or_insert(error);
             copy
@@ -134,6 +145,7 @@ impl Watched {
                 }
             }
         };
+        self.watch.lacks_keys.store(found.is_empty(), Ordering::Relaxed);
         let mut odd = lock(&self.watch.odd_keys);
         found.into_iter().filter(|(id, size)| fault(id, *size).map(|why| odd.insert(*id, why)).is_none()).collect()
     }

@@ -28,6 +28,10 @@ pub(super) fn unread(store: &Store, error: &RusticError) -> Unread {
     let cause = class.strip_prefix(&format!("cannot read {}: ", store.url)).unwrap_or(&class);
     Unread::Damaged(match error.code() {
         "not-found" => "its data is missing in the store".to_string(),
+        _ if is_exchanged(inner) && store.has_cache() => {
+            "its data does not have its hash, in the store or in the cache of this machine; --no-cache passes over that"
+                .into()
+        }
         _ if is_exchanged(inner) => "its data in the store does not have its hash".to_string(),
         _ if cause.contains("decryption failed") => "its data in the store fails its checksum".to_string(),
         _ => format!("its data in the store cannot be read: {cause}"),
@@ -44,7 +48,7 @@ pub(super) fn damaged(path: &Path, cause: &str) -> Error {
 
 /// Whether no other entry can be expected to do better.
 pub(super) fn ends_run(error: &Error) -> bool {
-    let codes = ["no-connection", "rate-limited", "no-space", "read-only"];
+    let codes = ["no-connection", "rate-limited", "unavailable", "no-space", "read-only"];
     error.kind() == ErrorKind::Interrupted || codes.contains(&error.code())
 }
 

@@ -1,6 +1,9 @@
 //! One connection: ssh with the subsystem `sftp` at its other end. Many requests are on the way at once.
 
-use super::wire::{Body, EOF, Name, Reply, kind};
+use super::super::layout::Found;
+use super::super::patience::{PATIENCE, silent};
+use super::patient::Patient;
+use super::wire::{Body, EOF, PIECE, Reply, kind};
 use crate::snapshot::ssh::{self, Host};
 use crate::util::mutex::lock;
 use crate::util::text;
@@ -12,10 +15,10 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How many bytes a request reads or writes. Every server can do this.
-pub(super) const PIECE: usize = 32 << 10;
 /// How many requests may be without a reply.
 const WINDOW: usize = 64;
+/// How long a server may work on a request without a word: to sync a file on a busy disk, say.
+const SERVER_PATIENCE: Duration = Duration::from_secs(5 * 60);
 /// How long the program may take to end.
 const GRACE: Duration = Duration::from_secs(2);
 
@@ -23,8 +26,8 @@ const GRACE: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub(super) struct Connection {
     child: Child,
-    input: Option<BufWriter<ChildStdin>>,
-    output: BufReader<ChildStdout>,
+    input: Option<BufWriter<Patient<ChildStdin>>>,
+    output: BufReader<Patient<ChildStdout>>,
     /// The last message of ssh.
     message: Arc<Mutex<String>>,
     /// Ends with ssh's messages.
@@ -62,11 +65,16 @@ impl Connection {
             let _ended: Sender<()> = ended;
             keep_last(errors, &kept);
         })?;
+        let (input, output) = (Patient::new(input, PATIENCE)?, Patient::new(output, PATIENCE)?);
         let (input, output) = (Some(BufWriter::with_capacity(PIECE * 2, input)), BufReader::new(output));
         let mut connection = Connection { child, input, output, message, messages, next: 0, extensions: Vec::new() };
         let version = connection.write(kind::INIT, None, &Body::default().number(3));
         match version.and_then(|()| connection.flush()).and_then(|()| connection.read()) {
-            Ok((_, Reply::Version(extensions))) => connection.extensions = extensions,
+            Ok((_, Reply::Version(extensions))) => {
+                connection.extensions = extensions;
+                connection.output.get_mut().set_patience(SERVER_PATIENCE);
+                connection.input.iter_mut().for_each(|input| input.get_mut().set_patience(SERVER_PATIENCE));
+            }
             Ok(_) => return Err(io::Error::new(io::ErrorKind::InvalidData, "the host does not begin with SFTP")),
             Err(error) => return Err(error),
         }
@@ -116,57 +124,52 @@ impl Connection {
         Ok(replies.into_iter().flatten().collect())
     }
 
-    /// Lists directories, each with its names. `None`: it does not exist.
-    pub(super) fn list(&mut self, paths: &[String]) -> io::Result<Vec<io::Result<Option<Vec<Name>>>>> {
-        let mut found = Vec::new();
+    /// Lists the files in directories, so far as these exist.
+    pub(super) fn list(&mut self, paths: &[String]) -> io::Result<Found> {
+        let mut found = Found::default();
         for paths in paths.chunks(WINDOW) {
-            found.extend(self.list_some(paths)?);
+            self.list_some(paths, &mut found)?;
         }
         Ok(found)
     }
 
-    fn list_some(&mut self, paths: &[String]) -> io::Result<Vec<io::Result<Option<Vec<Name>>>>> {
+    fn list_some(&mut self, paths: &[String], found: &mut Found) -> io::Result<()> {
         let open = paths.iter().map(|path| (kind::OPENDIR, Body::default().bytes(path.as_bytes())));
-        let mut found = Vec::new();
-        let mut open_handles = Vec::new();
-        for (number, reply) in self.call_all(open)?.into_iter().enumerate() {
-            found.push(match handle(reply) {
-                Ok(handle) => {
-                    open_handles.push((number, handle));
-                    Ok(Some(Vec::new()))
-                }
-                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-                Err(error) => Err(error),
-            });
+        let mut handles = Vec::new();
+        for reply in self.call_all(open)? {
+            match handle(reply) {
+                Ok(handle) => handles.push(handle),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
         }
-        let all: Vec<_> = open_handles.iter().map(|(_, handle)| handle.clone()).collect();
-        while !open_handles.is_empty() {
-            let read = open_handles.iter().map(|(_, handle)| (kind::READDIR, Body::default().bytes(handle)));
+        let mut unread = handles.clone();
+        while !unread.is_empty() {
+            let read = unread.iter().map(|handle| (kind::READDIR, Body::default().bytes(handle)));
             let replies = self.call_all(read.collect::<Vec<_>>())?;
             let mut rest = Vec::new();
-            for ((number, handle), reply) in open_handles.into_iter().zip(replies) {
+            for (handle, reply) in unread.into_iter().zip(replies) {
                 match reply {
-                    Reply::Names(names) => {
-                        if let Ok(Some(all)) = &mut found[number] {
-                            all.extend(names);
+                    Reply::Names(names) if !names.is_empty() => {
+                        for (name, size) in names {
+                            found.add(&String::from_utf8_lossy(&name), size)?;
                         }
-                        rest.push((number, handle));
+                        rest.push(handle);
                     }
                     Reply::Status(EOF, _) => {}
-                    reply => found[number] = Err(refused(reply)),
+                    reply => return Err(refused(reply)),
                 }
             }
-            open_handles = rest;
+            unread = rest;
         }
-        let close = all.iter().map(|handle| (kind::CLOSE, Body::default().bytes(handle)));
-        self.call_all(close)?;
-        Ok(found)
+        let close = handles.iter().map(|handle| (kind::CLOSE, Body::default().bytes(handle)));
+        self.call_all(close).map(drop)
     }
 
     fn write(&mut self, kind: u8, id: Option<u32>, body: &Body) -> io::Result<()> {
         let Some(input) = &mut self.input else { return Err(io::ErrorKind::NotConnected.into()) };
         let length = 1 + id.map_or(0, |_| 4) + body.0.len();
-        let write = |input: &mut BufWriter<ChildStdin>| {
+        let write = |input: &mut BufWriter<Patient<ChildStdin>>| {
             input.write_all(&(length as u32).to_be_bytes())?;
             input.write_all(&[kind])?;
             if let Some(id) = id {
@@ -201,10 +204,15 @@ impl Connection {
             io::ErrorKind::UnexpectedEof => "the host ended the connection".into(),
             _ => text::cause(cause),
         };
-        io::Error::new(io::ErrorKind::NotConnected, why)
+        match cause.kind() {
+            io::ErrorKind::TimedOut => silent(),
+            _ => io::Error::new(io::ErrorKind::NotConnected, why),
+        }
     }
 
     fn end(&mut self) {
+        // Requests that are still in the buffer need not arrive.
+        self.input.iter_mut().for_each(|input| input.get_mut().set_patience(Duration::ZERO));
         self.input = None;
         let begun = Instant::now();
         while begun.elapsed() < GRACE && matches!(self.child.try_wait(), Ok(None)) {

@@ -1,29 +1,30 @@
 //! A store on a host with ssh, through its subsystem `sftp`. ssh is the user's own program, as for `replicate`.
 //!
-//! `wire` has requests and replies, `connection` a connection. A file gets its name when all of it is there.
+//! `wire` has requests and replies, `connection` a connection, over pipes that are `patient`. A file gets its name when
+//! all of it is there.
 
 mod connection;
 #[cfg(feature = "testing")]
 pub(super) mod fuzz;
+mod patient;
 mod wire;
 
+use super::layout;
+use super::patience::repeat;
+use super::watched::Watch;
 use crate::error::Result;
 use crate::snapshot::ssh::{self, Host};
 use crate::util::mutex::lock;
 use bytes::Bytes;
-use connection::{Connection, PIECE, done, handle, refused};
+use connection::{Connection, done, handle, refused};
 use rustic_core::{ALL_FILE_TYPES, ErrorKind, FileType, Id, ReadBackend, RusticError, RusticResult, WriteBackend};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Condvar, Mutex, PoisonError};
-use std::thread;
-use std::time::Duration;
-use wire::{Body, READ_ONLY, Reply, WRITE_NEW, free_space, kind};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use wire::{Body, PIECE, READ_ONLY, Reply, WRITE_NEW, free_space, kind};
 
 /// How many connections there are at most.
 const MOST: usize = 4;
-/// The pauses before a lost connection is made again.
-const PAUSES: [u64; 6] = [1, 2, 4, 8, 16, 32];
 
 /// The attributes of a request are a mode.
 const MODE: u32 = 4;
@@ -37,6 +38,7 @@ pub(super) struct Sftp {
     host: Host,
     root: String,
     location: String,
+    watch: Arc<Watch>,
     pool: Mutex<Pool>,
     is_free: Condvar,
     /// Whether a connection succeeded: then a lost one is made again.
@@ -55,13 +57,14 @@ impl Sftp {
     ///
     /// # Errors
     /// Kind `Usage` if PLEACH_SSH has an open quote.
-    pub(super) fn new(host: &Host, root: &str, location: String) -> Result<Sftp> {
+    pub(super) fn new(host: &Host, root: &str, location: String, watch: Arc<Watch>) -> Result<Sftp> {
         ssh::check_program()?;
         let root = if root == "/" { root } else { root.trim_end_matches('/') };
         Ok(Sftp {
             host: host.clone(),
             root: root.into(),
             location,
+            watch,
             pool: Mutex::default(),
             is_free: Condvar::new(),
             was_connected: AtomicBool::new(false),
@@ -73,46 +76,21 @@ impl Sftp {
     }
 
     fn path_of(&self, tpe: FileType, id: &Id) -> String {
-        let name = id.to_hex();
-        self.path(&match tpe {
-            FileType::Config => "config".to_string(),
-            FileType::Pack => format!("{}/{}/{}", tpe.dirname(), &name[..2], &name[..]),
-            _ => format!("{}/{}", tpe.dirname(), &name[..]),
-        })
+        self.path(&layout::path(tpe, id))
     }
 
     /// Uses a connection. If it gets lost, makes another one, after the first success.
     fn with<T>(&self, action: &str, mut use_it: impl FnMut(&mut Connection) -> io::Result<T>) -> RusticResult<T> {
-        let mut pauses = PAUSES.iter();
-        loop {
-            let (mut connection, is_known) = match self.take() {
-                Ok(taken) => taken,
-                Err((error, is_known)) => match pauses.next().filter(|_| is_known) {
-                    Some(pause) => {
-                        thread::sleep(Duration::from_secs(*pause));
-                        continue;
-                    }
-                    None => return Err(failed(action, error)),
-                },
-            };
+        use io::ErrorKind::{InvalidData, NotConnected, TimedOut};
+        let is_temporary = |(error, is_known): &(io::Error, bool)| *is_known && error.kind() == NotConnected;
+        let result = repeat(&self.watch, is_temporary, || {
+            let (mut connection, is_known) = self.take()?;
             let result = use_it(&mut connection);
-            match result {
-                Err(error) if error.kind() == io::ErrorKind::NotConnected && is_known => {
-                    drop(connection);
-                    self.give(None);
-                    let Some(pause) = pauses.next() else { return Err(failed(action, error)) };
-                    thread::sleep(Duration::from_secs(*pause));
-                }
-                Err(error) if matches!(error.kind(), io::ErrorKind::NotConnected | io::ErrorKind::InvalidData) => {
-                    self.give(None);
-                    return Err(failed(action, error));
-                }
-                result => {
-                    self.give(Some(connection));
-                    return result.map_err(|error| failed(action, error));
-                }
-            }
-        }
+            let is_lost = |error: &io::Error| matches!(error.kind(), InvalidData | NotConnected | TimedOut);
+            self.give(Some(connection).filter(|_| !result.as_ref().is_err_and(is_lost)));
+            result.map_err(|error| (error, is_known))
+        });
+        result.map_err(|(error, _)| failed(action, error))
     }
 
     /// A connection, and whether there was one before. So many of them are used at once.
@@ -151,15 +129,15 @@ impl Sftp {
         self.is_free.notify_one();
     }
 
-    fn read(&self, path: &str, range: Option<(u64, u64)>) -> RusticResult<Bytes> {
+    fn read(&self, path: &str, most: u64, range: Option<(u64, u64)>) -> RusticResult<Bytes> {
         self.with(&format!("read {path}"), |connection| {
             let open = Body::default().bytes(path.as_bytes()).number(READ_ONLY).number(0);
             let handle = handle(connection.call(kind::OPEN, open)?)?;
             let (start, length) = match range {
                 Some(range) => range,
                 None => match connection.call(kind::FSTAT, Body::default().bytes(&handle))? {
-                    Reply::Attributes(Some(length)) if u32::try_from(length).is_ok() => (0, length),
-                    Reply::Attributes(Some(_)) => return Err(io::Error::other("it has more than 4 GiB")),
+                    Reply::Attributes(Some(length)) if length <= most => (0, length),
+                    Reply::Attributes(Some(_)) => return Err(layout::too_long(most)),
                     reply => return Err(refused(reply)),
                 },
             };
@@ -192,7 +170,7 @@ impl Sftp {
             let written = write_file(connection, &temporary, content);
             let Err(error) = written.and_then(|()| give_name(connection, &temporary, path)) else { return Ok(()) };
             // No later run knows this name, so the file must not stay. A lost connection removes nothing.
-            if error.kind() != io::ErrorKind::NotConnected {
+            if !matches!(error.kind(), io::ErrorKind::NotConnected | io::ErrorKind::TimedOut) {
                 let full = is_full(connection, &self.root);
                 let _ = connection.call(kind::REMOVE, Body::default().bytes(temporary.as_bytes()))?;
                 if full {
@@ -285,9 +263,7 @@ impl ReadBackend for Sftp {
     }
 
     fn list_with_size(&self, tpe: FileType) -> RusticResult<Vec<(Id, u32)>> {
-        let length = |length: u64| {
-            u32::try_from(length).map_err(|error| failed("use a file of more than 4 GiB", io::Error::other(error)))
-        };
+        let action = format!("list {}", tpe.dirname());
         if tpe == FileType::Config {
             let path = self.path("config");
             let found = self.with("look for the store", |connection| {
@@ -299,33 +275,24 @@ impl ReadBackend for Sftp {
                     },
                 }
             })?;
-            return found.map(|size| Ok((Id::default(), length(size)?))).into_iter().collect();
+            let sized = |size| Ok((Id::default(), layout::length(size).map_err(|cause| failed(&action, cause))?));
+            return found.map(sized).into_iter().collect();
         }
         let above = self.path(tpe.dirname());
         let paths = match tpe {
             FileType::Pack => (0..=u8::MAX).map(|first| format!("{above}/{first:02x}")).collect(),
             _ => vec![above],
         };
-        let mut found = Vec::new();
-        for names in self.with(&format!("list {}", tpe.dirname()), |connection| connection.list(&paths))? {
-            let names = names.map_err(|error| failed(&format!("list {}", tpe.dirname()), error))?;
-            for (name, size) in names.into_iter().flatten() {
-                // Names that are no IDs are from others, or unfinished.
-                let id = std::str::from_utf8(&name).ok().and_then(|name| name.parse::<Id>().ok());
-                if let (Some(id), Some(size)) = (id, size) {
-                    found.push((id, length(size)?));
-                }
-            }
-        }
-        Ok(found)
+        Ok(self.with(&action, |connection| connection.list(&paths))?.all())
     }
 
     fn read_full(&self, tpe: FileType, id: &Id) -> RusticResult<Bytes> {
-        self.read(&self.path_of(tpe, id), None)
+        self.read(&self.path_of(tpe, id), layout::longest(tpe), None)
     }
 
     fn read_partial(&self, tpe: FileType, id: &Id, _: bool, offset: u32, length: u32) -> RusticResult<Bytes> {
-        self.read(&self.path_of(tpe, id), Some((offset.into(), length.into())))
+        let range = (offset.into(), length.into());
+        self.read(&self.path_of(tpe, id), length.into(), Some(range))
     }
 
     fn warmup_path(&self, tpe: FileType, id: &Id) -> String {

@@ -2,7 +2,9 @@
 
 use std::io::{self, Read};
 
-/// The longest packet that is read. A server answers a read of [`super::connection::PIECE`] with little more than that.
+/// How many bytes a request reads or writes. Every server can do this.
+pub(super) const PIECE: usize = 32 << 10;
+/// The longest packet that is read.
 const LONGEST: u32 = 256 << 10;
 
 /// Kinds of requests.
@@ -109,7 +111,7 @@ fn parse(packet: &[u8]) -> Option<(u32, Reply)> {
             Reply::Status(code, rest.bytes().map(|text| String::from_utf8_lossy(text).into_owned()).unwrap_or_default())
         }
         102 => Reply::Handle(rest.bytes()?.to_vec()),
-        103 => Reply::Data(rest.bytes()?.to_vec()),
+        103 => Reply::Data(rest.bytes().filter(|data| data.len() <= PIECE)?.to_vec()),
         104 => {
             let mut names = Vec::new();
             for _ in 0..rest.number()? {
