@@ -1,6 +1,6 @@
 //! Failures of a store, in one line: the innermost cause, and what to do.
 
-use super::named::Misnamed;
+use super::named::WrongHash;
 use super::url::Url;
 use crate::error::{Error, ErrorKind};
 use crate::util::text;
@@ -27,8 +27,8 @@ pub(super) fn explain(action: &str, url: &Url, error: &RusticError) -> Error {
         let cause = io::Error::other("wrong password");
         return failed.because(cause).hint("the password is the one that 'init' had").with_code("wrong-password");
     }
-    if let Some(misnamed) = causes(error).find(|cause| cause.is::<Misnamed>()) {
-        return damage(action, url, misnamed.to_string());
+    if let Some(wrong) = causes(error).find(|cause| cause.is::<WrongHash>()) {
+        return damage(action, url, wrong.to_string());
     }
     let Fault { cause, code, hint } =
         known(error, url).unwrap_or_else(|| Fault { cause: in_one_line(error), code: "failed", hint: None });
@@ -81,7 +81,7 @@ fn known(error: &RusticError, url: &Url) -> Option<Fault> {
 }
 
 /// What led to an error, outermost first.
-fn causes(error: &RusticError) -> impl Iterator<Item = &(dyn StdError + 'static)> {
+pub(super) fn causes(error: &RusticError) -> impl Iterator<Item = &(dyn StdError + 'static)> {
     std::iter::successors(StdError::source(error), |cause| StdError::source(*cause))
 }
 

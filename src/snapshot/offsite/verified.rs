@@ -1,8 +1,9 @@
 //! Blobs of a store that have their IDs. An ID is the hash of the content. The library only checks that a blob was
 //! encrypted with the key of the store, so whoever keeps the store could exchange two of them unnoticed.
 
-use super::fault::in_one_line;
+use super::fault::{causes, in_one_line};
 use super::held::Held;
+use super::named::{self, WrongHash};
 use super::store::Store;
 use crate::error::Result;
 use crate::util::mutex::{into_inner, lock};
@@ -18,8 +19,6 @@ use std::sync::Mutex;
 
 /// How many directories are read at once, as in the library.
 const READERS: usize = 4;
-/// The error of a blob that is another one.
-const EXCHANGED: &str = "the data does not have its hash";
 
 /// Reads a block of files.
 ///
@@ -41,16 +40,12 @@ pub(super) fn tree(repository: &Repository<IndexedFullStatus>, id: &TreeId) -> R
 
 fn blob<T: PackedId>(repository: &Repository<IndexedFullStatus>, id: &T) -> RusticResult<Bytes> {
     let id: BlobId = (*id).into();
-    let data = repository.get_blob_cached(&id, T::TYPE)?;
-    match id.blob_matches_reader(data.len() as u64, &mut &data[..]) {
-        true => Ok(data),
-        false => Err(RusticError::new(ErrorKind::Verification, EXCHANGED)),
-    }
+    named::blob(&id, repository.get_blob_cached(&id, T::TYPE)?)
 }
 
 /// Whether this is the error of a blob that can be read, but does not have its ID.
 pub(super) fn is_exchanged(error: &RusticError) -> bool {
-    error.display_log().contains(EXCHANGED)
+    causes(error).any(|cause| cause.is::<WrongHash>())
 }
 
 /// The damaged directories of all snapshots, in words.
@@ -93,7 +88,7 @@ impl Damaged {
     fn add(&mut self, snapshot: &str, path: &Path, error: &RusticError) {
         let directory = format!("snapshot {}: directory {}", text::escape(snapshot.as_ref()), text::path(path));
         match is_exchanged(error) {
-            true => self.exchanged.push(format!("{directory}: {EXCHANGED}")),
+            true => self.exchanged.push(format!("{directory}: the data does not have its hash")),
             false => {
                 self.unread.get_or_insert_with(|| format!("{directory}: {}", in_one_line(error)));
             }

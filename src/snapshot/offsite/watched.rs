@@ -6,7 +6,7 @@
 
 use super::fault::in_one_line;
 use super::keys;
-use super::named::with_its_hash;
+use super::named;
 use crate::util::mutex::lock;
 use bytes::Bytes;
 use rustic_core::repofile::PackId;
@@ -134,7 +134,7 @@ impl Watched {
                 return Some("it is too long".to_string());
             }
             match self.inner.read_full(FileType::Key, id) {
-                Ok(content) => match with_its_hash(FileType::Key, id, content) {
+                Ok(content) => match named::file(FileType::Key, id, content) {
                     Ok(content) => keys::fault(&content),
                     Err(_) => Some("its content does not have its hash".to_string()),
                 },
@@ -173,7 +173,7 @@ impl ReadBackend for Watched {
     }
 
     fn read_full(&self, tpe: FileType, id: &Id) -> RusticResult<Bytes> {
-        self.watch.read(|| with_its_hash(tpe, id, self.inner.read_full(tpe, id)?))
+        self.watch.read(|| named::file(tpe, id, self.inner.read_full(tpe, id)?))
     }
 
     fn read_partial(&self, tpe: FileType, id: &Id, cache: bool, offset: u32, length: u32) -> RusticResult<Bytes> {
