@@ -3,6 +3,7 @@
 //! A process holds a file as a descriptor, as a mapping, or as its program. Only processes that this user may look at
 //! are searched. Files that only the kernel holds otherwise are not found, such as those of an NFS server.
 
+use crate::sys::loop_device::backing_file;
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fs;
@@ -21,13 +22,13 @@ const SECTOR: u64 = 512;
 pub(crate) struct HeldOpen {
     /// By inode.
     files: HashMap<u64, u64>,
-    /// The files of loop devices, by the device's name: their inodes are not known.
+    /// The files of loop devices, by the device's name.
     loops: HashMap<OsString, u64>,
 }
 
 impl HeldOpen {
     /// Looks for the deleted files with this device number that other processes hold, and for loop devices with a
-    /// deleted file `is_wanted` by its path.
+    /// deleted file there that `is_wanted` by its path.
     pub(crate) fn find(device: u64, is_wanted: impl Fn(&[u8]) -> bool) -> HeldOpen {
         let mut held = HeldOpen::default();
         // The process id as this proc filesystem has it.
@@ -43,7 +44,9 @@ impl HeldOpen {
             let Ok(path) = fs::read(dir.join("loop/backing_file")) else { continue };
             let Some(path) = path.trim_ascii_end().strip_suffix(DELETED) else { continue };
             let sectors = fs::read_to_string(dir.join("size")).ok().and_then(|size| size.trim().parse::<u64>().ok());
-            if is_wanted(path) {
+            // Only root can open it. For others the path decides.
+            let file = fs::File::open(Path::new("/dev").join(&name)).ok().and_then(|fd| backing_file(fd).ok());
+            if is_wanted(path) && file.is_none_or(|(on, _)| on == device) {
                 held.loops.insert(name, sectors.unwrap_or(0).saturating_mul(SECTOR));
             }
         }

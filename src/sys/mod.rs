@@ -16,6 +16,7 @@ pub(crate) mod fsxattr;
 pub(crate) mod getfsmap;
 mod handle;
 pub(crate) mod ioprio;
+pub(crate) mod loop_device;
 pub(crate) mod mmap;
 pub mod reflink;
 pub(crate) mod seccomp;

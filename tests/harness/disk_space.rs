@@ -5,6 +5,8 @@ use std::collections::HashSet;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// Free bytes of the filesystem at `path`, after a sync.
 pub(crate) fn free_bytes(path: &Path) -> u64 {
@@ -12,6 +14,18 @@ pub(crate) fn free_bytes(path: &Path) -> u64 {
     rustix::fs::syncfs(&dir).expect("the filesystem syncs");
     let stat = rustix::fs::fstatvfs(&dir).expect("the filesystem reports its size");
     stat.f_bfree * stat.f_frsize
+}
+
+/// Waits until the filesystem at `path` has freed the space of files that were deleted, as XFS does in the background.
+#[track_caller]
+pub(crate) fn await_still(path: &Path) {
+    let (begun, mut last, mut looks) = (Instant::now(), free_bytes(path), 0);
+    while looks < 20 {
+        assert!(begun.elapsed() < Duration::from_secs(60), "the free space changes all the time");
+        thread::sleep(Duration::from_millis(20));
+        let now = free_bytes(path);
+        (last, looks) = (now, if now == last { looks + 1 } else { 0 });
+    }
 }
 
 /// Removes a file that takes space, and waits until that can be used. Of a file that is only removed, the kernel may

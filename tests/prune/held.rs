@@ -46,6 +46,7 @@ impl Five {
 
     /// The argument for so much more free space than there is.
     fn more(&self, bytes: usize) -> String {
+        disk_space::await_still(self.own.path());
         let stat = rustix::fs::statvfs(self.own.path()).unwrap();
         (stat.f_bavail * stat.f_frsize + bytes as u64).to_string()
     }

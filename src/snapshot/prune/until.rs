@@ -73,8 +73,16 @@ impl Removal<'_> {
         let held_before = held_open(self.repository);
         let mut is_held = false;
         let mut lacking = missing(self)?;
+        if lacking > 0 {
+            // The filesystem may be freeing files at this moment that somebody has deleted or closed.
+            meter.settle(self.repository, &[], self.monitor());
+            if self.monitor().is_cancelled() {
+                return Err(Error::interrupted());
+            }
+            lacking = missing(self)?;
+        }
         for (number, name) in names.iter().enumerate() {
-            if lacking == 0 {
+            if lacking == 0 || !meter.is_settled() {
                 self.keep_for(&names[number..], &Reason::Free);
                 break;
             }
