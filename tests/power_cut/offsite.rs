@@ -12,10 +12,13 @@ cut_between_requests!(pushed, restored);
 /// `pleach offsite VERB` for a store.
 fn offsite(verb: &str, store: &Path, home: &Path) -> Command {
     let mut command = pleach_command(["offsite", verb, "--to"]);
-    command.arg(store).env("RESTIC_PASSWORD", PASSWORD);
-    // For the cache.
-    command.env("HOME", home).env_remove("XDG_CACHE_HOME");
+    reach(command.arg(store), home);
     command
+}
+
+/// Gives a command the password, and a home for its cache.
+fn reach(command: &mut Command, home: &Path) {
+    command.env("RESTIC_PASSWORD", PASSWORD).env("HOME", home).env_remove("XDG_CACHE_HOME");
 }
 
 fn restored(fs: &Filesystem, way: Way) {
@@ -84,11 +87,9 @@ impl Job for Push {
     }
 
     fn command(&self) -> Command {
-        let mut shell = Command::new("sh");
-        let script = r#"for name in $4; do "$0" offsite push --to "$1" "$2" $name || exit; echo $name >> "$3"; done"#;
-        shell.args(["-c", script]).arg(binary()).args([&self.store, &self.repo, self.done.path()]).arg(NAMES.join(" "));
-        shell.env("RESTIC_PASSWORD", PASSWORD).env("HOME", &self.home).env_remove("XDG_CACHE_HOME");
-        shell.stdin(Stdio::null());
+        let command = r#""$pleach" offsite push --to "$store" "$repo" "$word""#;
+        let mut shell = self.done.shell(&NAMES, command, &[("store", &self.store), ("repo", &self.repo)]);
+        reach(&mut shell, &self.home);
         shell
     }
 

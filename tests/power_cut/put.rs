@@ -59,16 +59,10 @@ impl Job for Put {
     }
 
     fn command(&self) -> Command {
-        let mut shell = Command::new("sh");
-        let script =
-            r#"for n in $(seq 0 $(($4 - 1))); do "$0" put "$1/$n" < "$2/$n.new" || exit; echo $n >> "$3"; done"#;
-        shell
-            .args(["-c", script])
-            .arg(binary())
-            .args([&self.place, &self.versions, self.done.path()])
-            .arg(FILES.to_string());
-        shell.stdin(Stdio::null());
-        shell
+        let numbers: Vec<_> = (0..FILES).map(|number| number.to_string()).collect();
+        let numbers: Vec<_> = numbers.iter().map(String::as_str).collect();
+        let command = r#""$pleach" put "$place/$word" < "$versions/$word.new""#;
+        self.done.shell(&numbers, command, &[("place", &self.place), ("versions", &self.versions)])
     }
 
     fn begin(&self) {

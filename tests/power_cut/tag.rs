@@ -54,11 +54,7 @@ impl Job for Tag {
     }
 
     fn command(&self) -> Command {
-        let mut shell = Command::new("sh");
-        let script = r#"for tag in $3; do "$0" tag "$1" tagged +$tag || exit; echo $tag >> "$2"; done"#;
-        shell.args(["-c", script]).arg(binary()).args([&self.repo, self.done.path()]).arg(TAGS.join(" "));
-        shell.stdin(Stdio::null());
-        shell
+        self.done.shell(&TAGS, r#""$pleach" tag "$repo" tagged "+$word""#, &[("repo", &self.repo)])
     }
 
     fn begin(&self) {
