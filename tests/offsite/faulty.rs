@@ -1,6 +1,6 @@
 //! Hosts that fail, lie or say nothing.
 
-use super::lines::Listed;
+use super::lines::{CheckSums, Listed, said, sums};
 use super::stores::{Backend, PASSWORD, Store};
 use super::{in_store, take, two_nights};
 use crate::harness::rest_server::{Judge, Manner, serve};
@@ -78,7 +78,7 @@ on_filesystems! {
             check.args(["--data=3000000000", env!("CARGO_BIN_EXE_pleach"), "offsite", "check", "--to", &store.url]);
             let run = finish(&mut check);
             assert!([1, 4].contains(&run.status), "{part}: {run:?}");
-            run.saying("more than");
+            assert!(said(&run).contains("more than"), "{part}: {run:?}");
         }
     }
 
@@ -120,7 +120,8 @@ on_filesystems! {
             restore("latest").expect(4).saying(&ids[1]);
             let rule = ["--keep-last".as_ref(), "1".as_ref()];
             store.run("prune", &[&[no_cache], &rule[..]].concat()).expect(4).saying(&ids[1]);
-            store.run("check", &[]).expect(4);
+            let check = store.run("check", &[]).expect(4);
+            assert_eq!(sums::<CheckSums>(&check).damaged, 1, "{check:?}");
             assert_eq!(tools::files(&fs.join("store/snapshots")).len(), 2);
         }
         // It is sent again, and the damage is not forgotten.

@@ -142,3 +142,8 @@ impl Line for PruneSums {
 pub(super) fn sums<L: Line>(run: &Run) -> L {
     run.lines().pop().expect("a summary")
 }
+
+/// All that a run says: results and problems.
+pub(super) fn said(run: &Run) -> String {
+    run.stdout.clone() + &run.stderr
+}

@@ -1,5 +1,6 @@
 //! Checks a store.
 
+use super::held::Held;
 use super::progress::watch;
 use super::store::{Access, Store};
 use super::verified::directories;
@@ -46,7 +47,13 @@ pub fn check(access: &Access, options: &CheckOptions, monitor: &dyn Monitor) -> 
     }
     let action = "check the store";
     let phase = if options.read_data.is_some() { "reading data" } else { "checking" };
-    let work = || store.repository.check(library).map(|results| (results, directories(&store, action)));
+    let work = || {
+        let held = Held::read(&store)?;
+        let trees = held.all.iter().map(|stored| stored.file.tree).collect();
+        let results = store.repository.check_with_trees(library, trees);
+        let directories = results.is_ok().then(|| directories(&store, &held.all, action)).transpose()?;
+        Ok::<_, Error>((held, results, directories.unwrap_or_default()))
+    };
     let (result, _) = watch(&store.counts, Some(phase), monitor, || store.watch.end(), work)?;
     library_log::take();
     if monitor.is_cancelled() {
@@ -57,18 +64,21 @@ pub fn check(access: &Access, options: &CheckOptions, monitor: &dyn Monitor) -> 
         Some(error) if error.kind() == ErrorKind::Damage || fault::is_of_host(&error) => return Err(error),
         failure => failure,
     };
-    let (results, directories) = match result {
-        Ok(Ok((results, directories))) => (results, directories?),
-        Ok(Err(error)) if is_damage(&error) => {
-            return Err(fault::damage(action, &store.url, fault::in_one_line(&error)));
-        }
-        Ok(Err(error)) => return Err(failure.unwrap_or_else(|| store.fault(action)(error))),
+    let (held, results, directories) = match result {
+        Ok(found) => found?,
         Err(panic) => return Err(guard::error(&format!("{action} {}", store.url), &*panic)),
     };
-    let mut stats = sorted(results);
+    let mut stats = match results {
+        Ok(results) => sorted(results),
+        Err(error) if is_damage(&error) => {
+            return Err(fault::damage(action, &store.url, fault::in_one_line(&error)));
+        }
+        Err(error) => return Err(failure.unwrap_or_else(|| store.fault(action)(error))),
+    };
     // The library has words for those that cannot be read.
     stats.damage.extend(directories.unread.filter(|_| stats.damage.is_empty()));
     stats.damage.extend(directories.exchanged);
+    stats.damage.extend(held.damaged);
     stats.damage.extend(store.watch.odd_keys());
     Ok(CheckStats { seconds: begun.elapsed().as_secs_f64(), ..stats })
 }

@@ -3,7 +3,7 @@
 use super::fault::{damage, in_one_line, is_of_host};
 use super::store::Store;
 use super::stored::Stored;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::monitor::Monitor;
 use crate::util::text;
 use rustic_core::RusticError;
@@ -11,12 +11,14 @@ use rustic_core::repofile::{SnapshotFile, SnapshotId};
 use std::collections::HashSet;
 use std::io;
 
+const ACTION: &str = "list the snapshots in";
+
 /// The snapshots in a store.
 pub(super) struct Held {
     /// Oldest first.
     pub(super) all: Vec<Stored>,
-    /// The errors of those that cannot be read.
-    pub(super) damaged: Vec<Error>,
+    /// The files of those that cannot be read, each with the reason.
+    pub(super) damaged: Vec<String>,
 }
 
 impl Held {
@@ -25,19 +27,19 @@ impl Held {
     /// # Errors
     /// If the store does not answer.
     pub(super) fn read(store: &Store) -> Result<Held> {
-        let failed = |error: Box<RusticError>| store.fault("list the snapshots in")(error);
+        let failed = |error: Box<RusticError>| store.fault(ACTION)(error);
         let stored = |(id, file)| Stored::new(SnapshotFile { id, ..file });
         let ids: Vec<SnapshotId> = store.repository.list().map_err(failed)?.collect();
         let read = |ids| store.repository.stream_files_list::<SnapshotFile>(ids).map_err(failed);
         let mut all: Vec<_> = read(ids.clone())?.flatten().map(stored).collect();
-        drop(store.read_failure(""));
+        drop(store.watch.read_failure());
         let mut damaged = Vec::new();
         let known: HashSet<_> = all.iter().map(|stored| stored.file.id).collect();
         // The library does not say which file it could not read.
         for id in ids.into_iter().filter(|id| !known.contains(id)) {
             match read(vec![id])?.next() {
                 Some(Ok(found)) => all.push(stored(found)),
-                Some(Err(error)) => damaged.extend(unread(store, &id, &error)?),
+                Some(Err(error)) => damaged.extend(damage_of(store, &id, &error)?),
                 None => {}
             }
         }
@@ -50,9 +52,15 @@ impl Held {
         self.all.iter().filter(|stored| stored.name.is_some() && !stored.is_superseded(&self.all))
     }
 
-    /// Passes the errors of damaged ones on. Returns how many there are.
-    pub(super) fn report(&self, monitor: &dyn Monitor) -> u64 {
-        self.damaged.iter().for_each(|error| monitor.problem(error));
+    /// The errors of damaged ones.
+    pub(super) fn errors(&self, store: &Store) -> impl Iterator<Item = Error> {
+        let hint = "the other snapshots can be restored; 'pleach offsite check' finds all damage";
+        self.damaged.iter().map(move |file| damage("list all snapshots in", &store.url, file.clone()).hint(hint))
+    }
+
+    /// Passes these errors on. Returns how many there are.
+    pub(super) fn report(&self, store: &Store, monitor: &dyn Monitor) -> u64 {
+        self.errors(store).for_each(|error| monitor.problem(&error));
         self.damaged.len() as u64
     }
 
@@ -87,26 +95,20 @@ impl Held {
     }
 }
 
-/// The error of a snapshot that cannot be read; none if another run has removed it meanwhile.
+/// Why a snapshot cannot be read; none if another run has removed it meanwhile.
 ///
 /// # Errors
 /// If the store does not answer.
-fn unread(store: &Store, id: &SnapshotId, error: &RusticError) -> Result<Option<Error>> {
-    const ACTION: &str = "list the snapshots in";
-    let name = format!("snapshots/{}", id.to_hex().as_str());
+fn damage_of(store: &Store, id: &SnapshotId, error: &RusticError) -> Result<Option<String>> {
     let cause = match store.read_failure(ACTION) {
         Some(error) if is_of_host(&error) => return Err(error),
         Some(error) if error.code() == "not-found" => return Ok(None),
-        Some(error) if error.kind() == ErrorKind::Damage => return Ok(Some(advised(error))),
         Some(error) => {
             let class = error.class();
             class.strip_prefix(&format!("cannot {ACTION} {}: ", store.url)).unwrap_or(&class).to_string()
         }
         None => in_one_line(error),
     };
-    Ok(Some(advised(damage("list all snapshots in", &store.url, format!("{name}: {cause}")))))
-}
-
-fn advised(error: Error) -> Error {
-    error.hint("the other snapshots can be restored; 'pleach offsite check' finds all damage")
+    let name = format!("snapshots/{}", id.to_hex().as_str());
+    Ok(Some(if cause.contains(&name) { cause } else { format!("{name}: {cause}") }))
 }

@@ -23,6 +23,6 @@ pub struct ListStats {
 pub fn list(access: &Access, monitor: &dyn Monitor) -> Result<ListStats> {
     let store = Store::open(access, monitor)?;
     let held = Held::read(&store)?;
-    let errors = held.report(monitor);
+    let errors = held.report(&store, monitor);
     Ok(ListStats { snapshots: held.current().filter_map(Stored::snapshot).collect(), errors })
 }

@@ -86,7 +86,7 @@ pub fn prune(access: &Access, options: &PruneOptions, monitor: &dyn Monitor) -> 
     let store = Store::open(access, monitor)?;
     let held = Held::read(&store)?;
     // Nobody knows which data a snapshot needs that cannot be read.
-    if let Some(error) = held.damaged.into_iter().next() {
+    if let Some(error) = held.errors(&store).next() {
         return Err(error.into());
     }
     let stored: Vec<_> = held.all.into_iter().filter(|stored| stored.name.is_some()).collect();

@@ -145,7 +145,7 @@ pub fn push(
     check_settings(&store)?;
     let unfinished = if options.dry_run { None } else { Some(Unfinished::begin(&store, monitor)?) };
     let found = Held::read(&store)?;
-    stats.errors += found.report(monitor);
+    stats.errors += found.report(&store, monitor);
     stats.is_damaged |= !found.damaged.is_empty();
     let mut held = found.all;
     let (mut known, lacking): (Vec<Local>, Vec<Local>) =

@@ -72,7 +72,7 @@ pub fn restore(access: &Access, options: &RestoreOptions, monitor: &dyn Monitor)
     let held = Held::read(&store)?;
     let stored = held.find(&store, &options.id)?;
     // One of those that cannot be read may be newer.
-    let unread = if options.id == "latest" { held.report(monitor) } else { 0 };
+    let unread = if options.id == "latest" { held.report(&store, monitor) } else { 0 };
     let name = stored.name.clone().unwrap_or_default();
     let action = format!("restore the snapshot {name} from");
     library_log::take();

@@ -2,9 +2,9 @@
 //! encrypted with the key of the store, so whoever keeps the store could exchange two of them unnoticed.
 
 use super::fault::{causes, in_one_line};
-use super::held::Held;
 use super::named::{self, WrongHash};
 use super::store::Store;
+use super::stored::Stored;
 use crate::error::Result;
 use crate::util::mutex::{into_inner, lock};
 use crate::util::{parallel, text};
@@ -48,7 +48,7 @@ pub(super) fn is_exchanged(error: &RusticError) -> bool {
     causes(error).any(|cause| cause.is::<WrongHash>())
 }
 
-/// The damaged directories of all snapshots, in words.
+/// The damaged directories of snapshots, in words.
 #[derive(Default)]
 pub(super) struct Damaged {
     /// Those that are other ones than they should be.
@@ -57,17 +57,16 @@ pub(super) struct Damaged {
     pub(super) unread: Option<String>,
 }
 
-/// Reads the directories of all snapshots.
+/// Reads the directories of these snapshots.
 ///
 /// # Errors
-/// If the index or the snapshots cannot be read.
-pub(super) fn directories(store: &Store, action: &str) -> Result<Damaged> {
-    let held = Held::read(store)?;
+/// If the index cannot be read.
+pub(super) fn directories(store: &Store, snapshots: &[Stored], action: &str) -> Result<Damaged> {
     let repository = store.again().and_then(Repository::to_indexed).map_err(store.fault(action))?;
     let mut seen = HashSet::new();
     let damaged = Mutex::new(Damaged::default());
-    for snapshot in held.all {
-        let name = snapshot.name.unwrap_or_else(|| snapshot.file.id.to_hex().to_string());
+    for snapshot in snapshots {
+        let name = snapshot.name.clone().unwrap_or_else(|| snapshot.file.id.to_hex().to_string());
         let mut level = vec![(PathBuf::from("/"), snapshot.file.tree)];
         while !level.is_empty() && !store.counts.is_cancelled() {
             level.retain(|(_, id)| seen.insert(*id));
