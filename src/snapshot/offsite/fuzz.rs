@@ -1,7 +1,7 @@
 //! Fuzz targets for what off-site copies parse: addresses and credentials here, the replies of SFTP in `sftp`.
 
+pub(crate) use super::places::sftp;
 use super::secrets;
-pub(crate) use super::sftp::fuzz::sftp;
 use super::url::Url;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;

@@ -2,50 +2,30 @@
 //!
 //! rustic_core reads and writes the format. This module feeds it from snapshots, and chooses what it does.
 //!
-//! - `url`, `secrets`: where a store is, and how it is opened. `backend` opens its place: `local` is a directory,
-//!   `rest` a REST server, `objects` a bucket on S3 or Azure, `sftp` a directory on a host with ssh. `layout` has the
-//!   names of its files and limits for answers of hosts, `patience` how long a host may take. `watched` counts, ends a
-//!   run that cannot write, hides `keys` that are not sane, and compares content with names by `named`.
+//! - `url`, `secrets`: where a store is, and how it is opened. `places` are the kinds of hosts. `watched` counts, ends
+//!   a run that cannot write, hides `keys` that are not sane, and compares content with names by `named`.
 //! - `store`: an open store. `held`: the snapshots in it, each `stored`. `verified`: blobs that have their hashes.
 //!   `fault`, `guard`, `library_log`, `progress`: what the library reports.
-//! - `push`: sends one snapshot after the other, each by `archive`; `source` is a snapshot as the library wants to read
-//!   it, with `order`, `node`, `tree` and `content`; `unchanged` finds that nothing changed; `unfinished` finds what a
-//!   killed run sent.
-//! - `list`, `restore`, `check`, `prune`: the other verbs.
+//! - `push`, `list`, `restore`, `check`, `prune`: the verbs.
 
-mod archive;
-mod backend;
 mod check;
-mod content;
 mod fault;
 #[cfg(feature = "testing")]
 pub(crate) mod fuzz;
 mod guard;
 mod held;
 mod keys;
-mod layout;
 mod library_log;
 mod list;
-mod local;
 mod named;
-mod node;
-mod objects;
-mod order;
-mod patience;
-mod place;
+mod places;
 mod progress;
 mod prune;
 mod push;
-mod rest;
 mod restore;
 mod secrets;
-mod sftp;
-mod source;
 mod store;
 mod stored;
-mod tree;
-mod unchanged;
-mod unfinished;
 mod url;
 mod verified;
 mod watched;
@@ -57,7 +37,7 @@ pub use check::{CheckOptions, CheckStats, check};
 pub(crate) use guard::catches;
 pub use list::{ListStats, list};
 #[cfg(feature = "testing")]
-pub use local::Local;
+pub use places::local::Local;
 pub use prune::{PruneOptions, PruneStats, PruneStopped, Row, prune};
 pub use push::{PushOptions, PushStats, PushStopped, Pushed, push};
 pub use restore::{RestoreOptions, RestoreStats, restore};

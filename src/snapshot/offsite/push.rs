@@ -1,25 +1,37 @@
-//! Sends snapshots of a repository to a store, oldest first.
+//! Sends snapshots of a repository to a store, oldest first, each by `archive`.
+//!
+//! `source` is a snapshot as the library wants to read it, with `order`, `node`, `tree` and `content`. `unchanged`
+//! finds that nothing changed, `unfinished` what a killed run sent.
 
-use super::archive::{Failure, Sent, archive, check_settings, files_of, publish};
+mod archive;
+mod content;
+mod node;
+mod order;
+mod source;
+mod tree;
+mod unchanged;
+mod unfinished;
+
 use super::held::Held;
-use super::source::Source;
 use super::store::{Access, Store};
 use super::stored::{Stored, describe};
-use super::tree::Tree;
-use super::unchanged::have_same_tree;
-use super::unfinished::Unfinished;
 use super::url::local;
 use crate::error::{Error, ErrorKind, Result, Stopped};
 use crate::monitor::{Amount, Monitor};
 use crate::snapshot::manifest::Reader;
 use crate::snapshot::repository::{self, Repository, SnapshotInfo};
 use crate::util::time_zone;
+use archive::{Failure, Sent, archive, check_settings, files_of, publish};
 use jiff::Timestamp;
 use rustic_core::repofile::SnapshotFile;
+use source::Source;
 use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
+use tree::Tree;
+use unchanged::have_same_tree;
+use unfinished::Unfinished;
 
 /// The choice of snapshots.
 #[derive(Clone, Debug, Default)]

@@ -1,9 +1,8 @@
 //! An open store: the library's repository, with pleach's backend and progress.
 
-use super::backend::connect;
 use super::fault::{damage, explain, missing};
 use super::library_log;
-use super::place::Place;
+use super::places::{Place, connect};
 use super::progress::{Bars, Counts};
 use super::secrets::Secrets;
 use super::url::{Url, local};

@@ -1,6 +1,6 @@
 //! The content of a file in a snapshot, for the library to read. It is opened only then.
 
-use super::progress::Counts;
+use super::super::progress::Counts;
 use super::tree::Tree;
 use crate::content::hash::StreamHash;
 use crate::error::{Error, ErrorKind, Result};

@@ -11,7 +11,7 @@ use std::path::Path;
 use walkdir::WalkDir;
 
 /// The directory of a store in the making. While it exists, no other run makes one there.
-pub(super) struct Place<'p> {
+pub(in super::super) struct Place<'p> {
     path: &'p Path,
     /// Locked.
     _dir: File,
@@ -25,7 +25,7 @@ const DIRS: [&str; 5] = ["data", "index", "keys", "locks", "snapshots"];
 impl Place<'_> {
     /// Makes the directory, for its owner alone. An existing one must be empty, or be what a killed run left. That is
     /// removed.
-    pub(super) fn take(path: &Path) -> Result<Place<'_>> {
+    pub(in super::super) fn take(path: &Path) -> Result<Place<'_>> {
         let failed = |cause| Error::io("make a store at", path, cause);
         if let Some(above) = path.parent() {
             fs::create_dir_all(above).map_err(failed)?;
@@ -52,7 +52,7 @@ impl Place<'_> {
     }
 
     /// Removes what an attempt made that failed or was killed.
-    pub(super) fn clear(&self) {
+    pub(in super::super) fn clear(&self) {
         let unfinished = format!("{CONFIG}{TEMPORARY}");
         for path in DIRS.into_iter().chain([CONFIG, &unfinished]).map(|name| self.path.join(name)) {
             let is_dir = path.symlink_metadata().is_ok_and(|meta| meta.is_dir());

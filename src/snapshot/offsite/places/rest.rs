@@ -1,8 +1,8 @@
 //! A store on a REST server of restic: <https://restic.readthedocs.io/en/stable/REST_backend.html>.
 
+use super::super::watched::Watch;
 use super::layout::{Found, longest, too_long};
 use super::patience::{LONG_PATIENCE, PATIENCE, repeat, runtime, silent};
-use super::watched::Watch;
 use bytes::Bytes;
 use reqwest::header::{ACCEPT, RANGE};
 use reqwest::{Client, Method, RequestBuilder, Response, StatusCode};

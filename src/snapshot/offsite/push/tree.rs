@@ -1,7 +1,7 @@
 //! The tree of a snapshot that is sent, and the bytes that were read from it.
 
-use super::progress::Counts;
-use super::watched::Watch;
+use super::super::progress::Counts;
+use super::super::watched::Watch;
 use crate::error::Error;
 use crate::util::mutex::lock;
 use std::os::fd::OwnedFd;

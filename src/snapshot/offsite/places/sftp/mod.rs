@@ -9,9 +9,9 @@ pub(super) mod fuzz;
 mod patient;
 mod wire;
 
+use super::super::watched::Watch;
 use super::layout;
 use super::patience::repeat;
-use super::watched::Watch;
 use crate::error::Result;
 use crate::snapshot::ssh::{self, Host};
 use crate::util::mutex::lock;

@@ -1,6 +1,6 @@
 //! Waiting for hosts: how long for an answer, and how often for a better one.
 
-use super::watched::Watch;
+use super::super::watched::Watch;
 use rustic_core::{ErrorKind, RusticError, RusticResult};
 use std::io;
 use std::sync::OnceLock;

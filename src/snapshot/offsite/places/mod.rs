@@ -1,19 +1,33 @@
-//! Opens the place of a store with the keys of its host.
+//! The places of stores: `local` is a directory, `rest` a REST server, `objects` a bucket on S3 or Azure, `sftp` a
+//! directory on a host with ssh. `layout` has the names of the files and limits for answers of hosts, `patience` how
+//! long a host may take. `half_made` is a directory that is no store yet.
+
+mod half_made;
+mod layout;
+pub(super) mod local;
+mod objects;
+mod patience;
+mod rest;
+mod sftp;
 
 use super::fault::explain;
-use super::local::Local;
-use super::objects::Objects;
-use super::patience::PATIENCE;
-use super::rest::{Rest, answer, client};
 use super::secrets::Credentials;
-use super::sftp::Sftp;
 use super::url::Url;
 use super::watched::Watch;
 use crate::error::Result;
+use local::Local;
+use objects::Objects;
 use opendal::services::{Azblob, S3};
+use patience::PATIENCE;
+use rest::{Rest, answer, client};
 use rustic_core::{ErrorKind, RusticError, RusticResult, WriteBackend};
 use serde::Deserialize;
+use sftp::Sftp;
 use std::sync::Arc;
+
+pub(super) use half_made::Place;
+#[cfg(feature = "testing")]
+pub(crate) use sftp::fuzz::sftp;
 
 /// Where Backblaze answers which of its hosts has a bucket.
 const B2: &str = "https://api.backblazeb2.com/b2api/v3/b2_authorize_account";

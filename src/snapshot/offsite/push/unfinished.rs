@@ -2,9 +2,9 @@
 //! the library read their headers, so that nothing is sent twice. The mark is locked meanwhile: two runs of one user
 //! would send the same.
 
-use super::library_log;
-use super::progress::watch;
-use super::store::Store;
+use super::super::library_log;
+use super::super::progress::watch;
+use super::super::store::Store;
 use crate::error::{Error, ErrorKind, Result};
 use crate::monitor::Monitor;
 use rustic_core::repofile::{IndexFile, PackId};

@@ -5,10 +5,10 @@
 //! publishes the snapshot. So the file of the snapshot is held back until all this is known, and a snapshot that lacks
 //! something is marked.
 
+use super::super::store::Store;
+use super::super::stored::{Stored, mark_incomplete, paths};
+use super::super::{fault, library_log, progress};
 use super::source::Source;
-use super::store::Store;
-use super::stored::{Stored, mark_incomplete, paths};
-use super::{fault, library_log, progress};
 use crate::error::{Error, ErrorKind, Result};
 use crate::monitor::Monitor;
 use crate::snapshot::repository::SnapshotInfo;

@@ -1,7 +1,7 @@
 //! The files of a store: their names, and how many and how long they may be. A host sends what it likes, so these
 //! limits, and not its answers, decide how much memory a store can take.
 
-use super::keys;
+use super::super::keys;
 use crate::util::text;
 use rustic_core::{FileType, Id};
 use std::io;
