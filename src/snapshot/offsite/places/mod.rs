@@ -38,6 +38,8 @@ const REGION: &str = "us-east-1";
 
 /// Opens it. Whether a store is there is not known yet.
 pub(super) fn connect(url: &Url, credentials: &Credentials, watch: Arc<Watch>) -> Result<Arc<dyn WriteBackend>> {
+    // A program that uses this library may have chosen another one.
+    let _ = rustls::crypto::ring::default_provider().install_default();
     let fault = |error: Box<RusticError>| explain("open the store", url, &error);
     let location = url.to_string();
     Ok(match url {
