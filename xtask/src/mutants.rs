@@ -13,6 +13,7 @@ use clap::Args;
 use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
+use std::thread;
 
 /// The options of `cargo xtask mutants`.
 #[derive(Args)]
@@ -54,9 +55,21 @@ const SUBJECTS: &[Subject] = &[
     },
 ];
 
-/// Tests, and the seconds after which a run of them counts as hanging because of the change. The unit tests are built
-/// faster, and notice most changes. All tests look at the rest.
-const PASSES: &[(&[&str], &str)] = &[(&["--lib"], "100"), (&["--lib", "--test=main"], "300")];
+/// A run of tests on each change.
+struct Pass {
+    /// For Cargo.
+    targets: &'static [&'static str],
+    /// Without the command line, which makes the build shorter.
+    is_library: bool,
+    /// The seconds after which it counts as hanging because of the change.
+    timeout: &'static str,
+}
+
+/// The unit tests are built faster, and notice most changes. All tests look at the rest.
+const PASSES: &[Pass] = &[
+    Pass { targets: &["--lib"], is_library: true, timeout: "100" },
+    Pass { targets: &["--lib", "--test=main"], is_library: false, timeout: "300" },
+];
 
 /// Runs the chore.
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
@@ -92,15 +105,24 @@ fn mutate(tool: &Path, dir: &Path, subject: &Subject, variables: &Variables) -> 
         text.lines().map(String::from).collect::<Vec<_>>()
     };
     let mut caught = 0;
-    for (targets, seconds) in PASSES {
+    for Pass { targets, is_library, timeout } in PASSES {
         let mut mutants = program(tool);
         // A later pass skips what an earlier one caught.
-        mutants.args(["mutants", "--iterate", "--no-shuffle", "--colors", "never", "--timeout", seconds]);
+        mutants.args(["mutants", "--iterate", "--no-shuffle", "--colors", "never", "--timeout", timeout]);
         mutants.arg("--output").arg(&result).args(files.iter().flat_map(|file| ["--file", *file]));
         // Unlike those at the end, these arguments count for the build too.
         mutants.args(targets.iter().map(|target| format!("--cargo-arg={target}")));
-        mutants.args(["--package", "pleach", "--", "--"]).args(*tests);
-        mutants.envs(variables.iter().cloned()).env("CARGO_TARGET_DIR", command::target_dir().join("mutants"));
+        mutants.args(["--package", "pleach"]);
+        if *is_library {
+            // Each process has a copy of the sources, and builds there.
+            let cores = thread::available_parallelism().map_or(1, usize::from);
+            mutants.args(["--no-default-features", "--jobs"]).arg(cores.to_string());
+        } else {
+            // Tests of two processes would use the same filesystems.
+            mutants.env("CARGO_TARGET_DIR", command::target_dir().join("mutants"));
+        }
+        mutants.args(["--", "--"]).args(*tests);
+        mutants.envs(variables.iter().cloned());
         // Links faster.
         mutants.env("CARGO_PROFILE_DEV_DEBUG", "none");
         let status = mutants.current_dir(command::root()).status().context("cannot run cargo-mutants")?;
