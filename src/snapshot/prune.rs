@@ -1,10 +1,11 @@
 //! Removes snapshots that no rule keeps.
 //!
 //! `keep` has the rules, `policy` applies them, and `calendar` has the periods that they count. `steps` are the parts
-//! that `remove` needs too, and `until` removes until enough space is free. `forecast` counts the bytes that a removal
-//! would free, `space` those that it freed, and `stats` has the results.
+//! that `remove` needs too, and `until` removes until enough space is free, as `enough` decides. `forecast` counts the
+//! bytes that a removal would free, `space` those that it freed, and `stats` has the results.
 
 pub(super) mod calendar;
+mod enough;
 pub(super) mod forecast;
 #[cfg(feature = "testing")]
 pub(crate) mod fuzz;

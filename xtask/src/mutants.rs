@@ -35,7 +35,12 @@ struct Subject {
 const SUBJECTS: &[Subject] = &[
     Subject {
         name: "retention",
-        files: &["src/snapshot/prune/policy.rs", "src/snapshot/prune/calendar.rs", "src/snapshot/prune/until.rs"],
+        files: &[
+            "src/snapshot/prune/policy.rs",
+            "src/snapshot/prune/calendar.rs",
+            "src/snapshot/prune/enough.rs",
+            "src/snapshot/prune/until.rs",
+        ],
         tests: &["prune::"],
     },
     Subject {

@@ -1,6 +1,7 @@
 //! A removal until enough space is free: snapshots go one by one, oldest first, and no more than needed.
 
 use super::Meter;
+use super::enough::{After, Next, fewest, wanted};
 use super::keep::{Free, Reason};
 use super::space::held_open;
 use super::steps::Removal;
@@ -14,16 +15,12 @@ impl Removal<'_> {
     /// # Errors
     /// As [`remove`](Self::remove). Before anything was removed also if that is impossible.
     pub(super) fn remove_until(&mut self, names: &[String], free: Free) -> Result<()> {
-        let wanted = |space: repository::Space| match free {
-            Free::Bytes(bytes) => bytes,
-            Free::Percent(percent) => (space.total as f64 * percent / 100.0) as u64,
-        };
         let missing = |removal: &Self| {
             let failed = || Error::failed("find out the free space of").at(removal.repository.path());
             let space = repository::space(removal.repository.fd()).ok_or_else(failed)?;
-            Ok::<u64, Error>(wanted(space).saturating_sub(space.free))
+            Ok::<u64, Error>(wanted(free, space.total).saturating_sub(space.free))
         };
-        let total = repository::space(self.repository.fd()).map(|space| (space.total, wanted(space)));
+        let total = repository::space(self.repository.fd()).map(|space| (space.total, wanted(free, space.total)));
         if total.is_some_and(|(total, wanted)| wanted >= total) {
             let error = Error::usage("keep more space free than there is on the filesystem of");
             return Err(error.at(self.repository.path()));
@@ -31,12 +28,7 @@ impl Removal<'_> {
         if self.is_dry_run {
             let names = self.not_in_use(names);
             let missing = missing(self)?;
-            let (mut fewest, mut most) = (0, names.len());
-            while missing > 0 && fewest < most {
-                let middle = (fewest + most) / 2;
-                let is_enough = self.foretell(&names[..middle])?.bytes >= missing;
-                (fewest, most) = if is_enough { (fewest, middle) } else { (middle + 1, most) };
-            }
+            let fewest = fewest(names.len(), missing, |number| Ok(self.foretell(&names[..number])?.bytes))?;
             self.keep_for(&names[fewest..], &Reason::Free);
             let freed = self.foretell(&names[..fewest])?;
             // The more a snapshot frees, the fewer must go.
@@ -81,38 +73,35 @@ impl Removal<'_> {
             }
             lacking = missing(self)?;
         }
-        for (number, name) in names.iter().enumerate() {
+        let mut rest = names;
+        while let [name, later @ ..] = rest {
             if lacking == 0 || !meter.is_settled() {
-                self.keep_for(&names[number..], &Reason::Free);
                 break;
             }
             let is_deleted = self.apply(std::slice::from_ref(name), meter)?;
-            let is_gone = self.results.get(name).is_some_and(Option::is_none);
+            rest = later;
             lacking = match missing(self) {
                 Ok(lacking) => lacking,
                 Err(error) => {
                     // Nobody knows whether another one must go.
                     self.problem(&error);
-                    self.keep_for(&names[number + 1..], &Reason::Failed);
+                    self.keep_for(rest, &Reason::Failed);
                     return Ok(());
                 }
             };
-            if !is_gone || lacking == 0 {
-                continue;
-            }
-            if !meter.is_settled() || !is_deleted {
-                // Nobody knows how much this one frees in the end, so no other one is removed for it.
-                self.keep_for(&names[number + 1..], &Reason::Free);
-                break;
-            }
-            if held_open(self.repository).bytes_since(&held_before) >= lacking {
-                // These files will free enough, as soon as they are closed.
-                self.keep_for(&names[number + 1..], &Reason::Free);
-                meter.expect_more();
-                is_held = true;
-                break;
+            let is_gone = self.results.get(name).is_some_and(Option::is_none);
+            let after = After { is_gone, is_deleted, is_settled: meter.is_settled(), lacking };
+            match after.next(|| held_open(self.repository).bytes_since(&held_before)) {
+                Next::Another => {}
+                Next::Stop | Next::Wait => break,
+                Next::Held => {
+                    meter.expect_more();
+                    is_held = true;
+                    break;
+                }
             }
         }
+        self.keep_for(rest, &Reason::Free);
         if lacking > 0 {
             let error = too_few(self.repository);
             let hint = if is_held {
