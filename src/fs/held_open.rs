@@ -45,8 +45,8 @@ impl HeldOpen {
             let Some(path) = path.trim_ascii_end().strip_suffix(DELETED) else { continue };
             let sectors = fs::read_to_string(dir.join("size")).ok().and_then(|size| size.trim().parse::<u64>().ok());
             // Only root can open it. For others the path decides.
-            let file = fs::File::open(Path::new("/dev").join(&name)).ok().and_then(|fd| backing_file(fd).ok());
-            if is_wanted(path) && file.is_none_or(|(on, _)| on == device) {
+            let file = || backing_file(fs::File::open(Path::new("/dev").join(&name)).ok()?).ok();
+            if is_wanted(path) && file().is_none_or(|(on, _)| on == device) {
                 held.loops.insert(name, sectors.unwrap_or(0).saturating_mul(SECTOR));
             }
         }
