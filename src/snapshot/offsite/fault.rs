@@ -168,6 +168,11 @@ pub(super) fn is_of_host(error: &Error) -> bool {
     !matches!(error.code(), "not-found" | "failed" | "damage")
 }
 
+/// The cause alone of an error of [`explain`].
+pub(super) fn cause_of(error: &Error) -> String {
+    StdError::source(error).map_or_else(|| error.class(), ToString::to_string)
+}
+
 /// The beginning of a long text.
 pub(super) fn shortened(line: &str) -> String {
     match line.char_indices().nth(LONGEST) {

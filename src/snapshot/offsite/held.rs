@@ -1,6 +1,6 @@
 //! All snapshots in a store. A file of one that is damaged costs this snapshot, and no other.
 
-use super::fault::{damage, in_one_line, is_of_host};
+use super::fault::{cause_of, damage, in_one_line, is_of_host};
 use super::store::Store;
 use super::stored::Stored;
 use crate::error::{Error, Result};
@@ -103,10 +103,7 @@ fn damage_of(store: &Store, id: &SnapshotId, error: &RusticError) -> Result<Opti
     let cause = match store.read_failure(ACTION) {
         Some(error) if is_of_host(&error) => return Err(error),
         Some(error) if error.code() == "not-found" => return Ok(None),
-        Some(error) => {
-            let class = error.class();
-            class.strip_prefix(&format!("cannot {ACTION} {}: ", store.url)).unwrap_or(&class).to_string()
-        }
+        Some(error) => cause_of(&error),
         None => in_one_line(error),
     };
     let name = format!("snapshots/{}", id.to_hex().as_str());

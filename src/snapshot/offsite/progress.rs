@@ -5,12 +5,14 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::monitor::{Amount, Monitor};
 use crate::util::mutex::lock;
 use rustic_core::{Progress, ProgressBars, ProgressType, RusticProgress};
+use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-/// How often the monitor hears of the progress.
+/// How often the monitor hears of the progress, and is asked whether the user wants to stop.
 const INTERVAL: Duration = Duration::from_millis(20);
 
 /// Counts of the library's threads.
@@ -165,4 +167,26 @@ pub(super) fn watch<T: Send>(
         Ok::<_, Error>(result)
     })?;
     Ok((result, problems))
+}
+
+/// Does work that changes nothing on another thread, and leaves that alone if the user asks to stop: a host may be
+/// silent for a while.
+pub(super) fn unless_cancelled<T: Send + 'static>(
+    monitor: &dyn Monitor,
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
+    let failed = |cause| Error::failed("start a thread").because(cause);
+    let (done, result) = mpsc::channel();
+    let worker = thread::Builder::new().name("store".into()).spawn(move || drop(done.send(work()))).map_err(failed)?;
+    loop {
+        match result.recv_timeout(INTERVAL) {
+            Ok(result) => return result,
+            Err(RecvTimeoutError::Timeout) if monitor.is_cancelled() => return Err(Error::interrupted()),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => match worker.join() {
+                Err(panic) => resume_unwind(panic),
+                Ok(()) => return Err(Error::interrupted()),
+            },
+        }
+    }
 }

@@ -3,7 +3,7 @@
 use super::fault::{damage, explain, missing};
 use super::library_log;
 use super::places::{Place, connect};
-use super::progress::{Bars, Counts};
+use super::progress::{Bars, Counts, unless_cancelled};
 use super::secrets::Secrets;
 use super::url::{Url, local};
 use super::watched::{Watch, Watched};
@@ -16,14 +16,7 @@ use rustic_core::{
     RusticResult, WriteBackend,
 };
 use std::io;
-use std::panic::resume_unwind;
 use std::sync::Arc;
-use std::sync::mpsc::{self, RecvTimeoutError};
-use std::thread;
-use std::time::Duration;
-
-/// How often the monitor is asked whether the user wants to stop.
-const INTERVAL: Duration = Duration::from_millis(20);
 
 /// Where a store is, and how it is opened.
 #[derive(Clone, Debug)]
@@ -148,28 +141,6 @@ impl Store {
     /// The error of an action on this store.
     pub(super) fn fault<'s>(&'s self, action: &'s str) -> impl Fn(Box<RusticError>) -> Error + 's {
         move |error| known(action, &self.url, &self.watch, &error)
-    }
-}
-
-/// Does work that changes nothing on another thread, and leaves that alone if the user asks to stop: a host may be
-/// silent for a while.
-fn unless_cancelled<T: Send + 'static>(
-    monitor: &dyn Monitor,
-    work: impl FnOnce() -> Result<T> + Send + 'static,
-) -> Result<T> {
-    let failed = |cause| Error::failed("start a thread").because(cause);
-    let (done, result) = mpsc::channel();
-    let worker = thread::Builder::new().name("store".into()).spawn(move || drop(done.send(work()))).map_err(failed)?;
-    loop {
-        match result.recv_timeout(INTERVAL) {
-            Ok(result) => return result,
-            Err(RecvTimeoutError::Timeout) if monitor.is_cancelled() => return Err(Error::interrupted()),
-            Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => match worker.join() {
-                Err(panic) => resume_unwind(panic),
-                Ok(()) => return Err(Error::interrupted()),
-            },
-        }
     }
 }
 

@@ -2,12 +2,11 @@
 //! limits, and not its answers, decide how much memory a store can take.
 
 use super::super::keys;
-use crate::util::text;
 use rustic_core::{FileType, Id};
 use std::io;
 
 /// The most files of a type: packs for more than 150 TiB.
-pub(super) const MOST_FILES: usize = 10_000_000;
+const MOST_FILES: usize = 10_000_000;
 
 /// The path of a file below the store.
 pub(super) fn path(tpe: FileType, id: &Id) -> String {
@@ -36,11 +35,6 @@ pub(super) fn longest(tpe: FileType) -> u64 {
 /// If the file has more than 4 GiB.
 pub(super) fn length(length: u64) -> io::Result<u32> {
     u32::try_from(length).map_err(|_| io::Error::other("it has a file of more than 4 GiB"))
-}
-
-/// The error of a file or an answer that is longer than it may be.
-pub(super) fn too_long(most: u64) -> io::Error {
-    io::Error::other(format!("it has more than {}", text::size(most)))
 }
 
 /// Files with their lengths, as they are found.

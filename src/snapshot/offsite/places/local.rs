@@ -1,18 +1,18 @@
 //! A store in a directory. A file gets its name when all of it is on the disk, and the name is on the disk too before
 //! the library hears of it.
 
-use super::layout::{Found, length, longest, path, too_long};
+use super::error::too_long;
+use super::layout::{Found, length, longest, path};
 use crate::fs::openat::open_regular;
 use crate::fs::pread::read_exact;
 use crate::fs::shutdown::sync_directory;
 use crate::fs::status::Status;
 use bytes::Bytes;
-use rustic_core::{ALL_FILE_TYPES, ErrorKind, FileType, Id, ReadBackend, RusticError, RusticResult, WriteBackend};
+use rustic_core::{ALL_FILE_TYPES, FileType, Id, ReadBackend, RusticError, RusticResult, WriteBackend};
 use rustix::fs::CWD;
 use rustix::io::Errno;
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Write as _};
-use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ pub struct Local {
 }
 
 fn failed(action: &str, path: &Path, cause: impl Into<io::Error>) -> Box<RusticError> {
-    RusticError::with_source(ErrorKind::Backend, format!("cannot {action} {}", path.display()), cause.into())
+    super::error::failed(&format!("{action} {}", path.display()), cause.into())
 }
 
 impl Local {
@@ -40,14 +40,27 @@ impl Local {
         self.root.join(path(tpe, id))
     }
 
-    /// Opens a file, and gives its length.
-    fn open(&self, tpe: FileType, id: &Id) -> io::Result<(OwnedFd, u64)> {
-        let fd = open_regular(CWD, self.path(tpe, id).as_os_str().as_bytes()).map_err(|errno| match errno {
-            Errno::LOOP => io::Error::other("it is no regular file"),
-            errno => errno.into(),
-        })?;
-        let size = Status::of(&fd)?.size;
-        Ok((fd, size))
+    /// Reads a file, or the part of it from an offset.
+    fn read(&self, tpe: FileType, id: &Id, part: Option<(u32, u32)>) -> RusticResult<Bytes> {
+        let path = self.path(tpe, id);
+        let read = || {
+            let fd = open_regular(CWD, path.as_os_str().as_bytes()).map_err(|errno| match errno {
+                Errno::LOOP => io::Error::other("it is no regular file"),
+                errno => errno.into(),
+            })?;
+            let size = Status::of(&fd)?.size;
+            let (at, length) = part.map_or((0, size), |(at, length)| (at.into(), length.into()));
+            if part.is_none() && length > longest(tpe) {
+                return Err(too_long(longest(tpe)));
+            }
+            if at + length > size {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            let mut content = vec![0; length as usize];
+            read_exact(&fd, &mut content, at)?;
+            Ok(content.into())
+        };
+        read().map_err(|cause: io::Error| failed("read", &path, cause))
     }
 
     fn write(&self, to: &Path, content: &[u8]) -> io::Result<()> {
@@ -137,29 +150,11 @@ impl ReadBackend for Local {
     }
 
     fn read_full(&self, tpe: FileType, id: &Id) -> RusticResult<Bytes> {
-        let read = || {
-            let (fd, size) = self.open(tpe, id)?;
-            if size > longest(tpe) {
-                return Err(too_long(longest(tpe)));
-            }
-            let mut content = vec![0; size as usize];
-            read_exact(&fd, &mut content, 0)?;
-            Ok(content.into())
-        };
-        read().map_err(|cause| failed("read", &self.path(tpe, id), cause))
+        self.read(tpe, id, None)
     }
 
     fn read_partial(&self, tpe: FileType, id: &Id, _: bool, offset: u32, length: u32) -> RusticResult<Bytes> {
-        let read = || -> io::Result<Bytes> {
-            let (fd, size) = self.open(tpe, id)?;
-            if u64::from(offset) + u64::from(length) > size {
-                return Err(io::ErrorKind::UnexpectedEof.into());
-            }
-            let mut content = vec![0; length as usize];
-            read_exact(&fd, &mut content, offset.into())?;
-            Ok(content.into())
-        };
-        read().map_err(|cause| failed("read", &self.path(tpe, id), cause))
+        self.read(tpe, id, Some((offset, length)))
     }
 
     fn warmup_path(&self, tpe: FileType, id: &Id) -> String {

@@ -2,6 +2,7 @@
 //! directory on a host with ssh. `layout` has the names of the files and limits for answers of hosts, `patience` how
 //! long a host may take. `half_made` is a directory that is no store yet.
 
+mod error;
 mod half_made;
 mod layout;
 pub(super) mod local;

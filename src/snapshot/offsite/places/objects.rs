@@ -2,8 +2,9 @@
 //!
 //! An answer has a limit, also where OpenDAL has none.
 
-use super::layout::{Found, length, path, too_long};
-use super::patience::{LONG_PATIENCE, PATIENCE, REPETITIONS, runtime, silent};
+use super::error::{failed, silent, too_long};
+use super::layout::{Found, length, path};
+use super::patience::{LONG_PATIENCE, PATIENCE, REPETITIONS, runtime};
 use bytes::Bytes;
 use futures_util::StreamExt as _;
 use http::header::{HeaderValue, RANGE};
@@ -13,7 +14,7 @@ use opendal::blocking::Operator;
 use opendal::layers::{HttpClientLayer, RetryLayer, TimeoutLayer};
 use opendal::options::{ListOptions, ReadOptions};
 use opendal::raw::{HttpBody, HttpClient, HttpFetch};
-use rustic_core::{ErrorKind, FileType, Id, ReadBackend, RusticError, RusticResult, WriteBackend};
+use rustic_core::{FileType, Id, ReadBackend, RusticResult, WriteBackend};
 use tokio::time::timeout;
 
 /// The most bytes of an answer, unless the request is for less: a pack's, or those of a page of a list.
@@ -23,15 +24,9 @@ const LONGEST: u64 = 1 << 30;
 #[derive(Clone, Debug)]
 pub(super) struct Objects {
     operator: Operator,
-    /// For lists: a host can send pages without entries for ever, so each step has a limit.
-    lists: opendal::Operator,
     /// Without repetitions, for the first contact.
     once: Operator,
     location: String,
-}
-
-fn failed(action: &str, error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Box<RusticError> {
-    RusticError::with_source(ErrorKind::Backend, format!("cannot {action}"), error)
 }
 
 impl Objects {
@@ -45,7 +40,7 @@ impl Objects {
         let patient = operator.clone().layer(RetryLayer::new().with_max_times(REPETITIONS).with_jitter());
         let _guard = runtime()?.enter();
         let blocking = |operator| Operator::new(operator).map_err(connect);
-        Ok(Objects { operator: blocking(patient.clone())?, lists: patient, once: blocking(operator)?, location })
+        Ok(Objects { operator: blocking(patient)?, once: blocking(operator)?, location })
     }
 
     fn config(&self) -> RusticResult<Vec<(Id, u32)>> {
@@ -105,9 +100,10 @@ impl ReadBackend for Objects {
         let list = |error| failed(&action, error);
         let options = ListOptions { recursive: tpe == FileType::Pack, ..ListOptions::default() };
         let path = format!("{}/", tpe.dirname());
-        let runtime = runtime()?;
-        let mut lister = runtime.block_on(self.lists.lister_options(&path, options)).map_err(list)?;
+        let (runtime, operator) = (runtime()?, opendal::Operator::from(self.operator.clone()));
+        let mut lister = runtime.block_on(operator.lister_options(&path, options)).map_err(list)?;
         let mut found = Found::default();
+        // A host can send pages without entries for ever, so each step has a limit.
         while let Some(entry) = runtime
             .block_on(async { timeout(LONG_PATIENCE, lister.next()).await })
             .map_err(|_| failed(&action, silent()))?

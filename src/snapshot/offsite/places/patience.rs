@@ -1,7 +1,8 @@
 //! Waiting for hosts: how long for an answer, and how often for a better one.
 
 use super::super::watched::Watch;
-use rustic_core::{ErrorKind, RusticError, RusticResult};
+use super::error::failed;
+use rustic_core::RusticResult;
 use std::io;
 use std::sync::OnceLock;
 use std::thread;
@@ -23,15 +24,7 @@ const INTERVAL: Duration = Duration::from_millis(50);
 pub(super) fn runtime() -> RusticResult<&'static Runtime> {
     static RUNTIME: OnceLock<io::Result<Runtime>> = OnceLock::new();
     let made = RUNTIME.get_or_init(|| Builder::new_multi_thread().worker_threads(2).enable_all().build());
-    made.as_ref().map_err(|error| {
-        let cause = io::Error::from(error.kind());
-        RusticError::with_source(ErrorKind::Backend, "cannot start the threads for requests", cause)
-    })
-}
-
-/// The error of a host that does not answer.
-pub(super) fn silent() -> io::Error {
-    io::Error::new(io::ErrorKind::TimedOut, "no answer in time")
+    made.as_ref().map_err(|error| failed("start the threads for requests", io::Error::from(error.kind())))
 }
 
 /// Repeats a request after each pause until it succeeds, or the run ends, or it fails for a reason that stays.
@@ -42,7 +35,7 @@ pub(super) fn repeat<T, E>(
 ) -> Result<T, E> {
     for pause in PAUSES.map(Duration::from_secs) {
         match request() {
-            Err(error) if is_temporary(&error) && is_over(watch, pause) => return Err(error),
+            Err(error) if is_temporary(&error) && ends_within(watch, pause) => return Err(error),
             Err(error) if is_temporary(&error) => {}
             result => return result,
         }
@@ -50,8 +43,8 @@ pub(super) fn repeat<T, E>(
     request()
 }
 
-/// Pauses. Whether the run has ended by then.
-fn is_over(watch: &Watch, pause: Duration) -> bool {
+/// Waits so long, unless the run ends. Whether it has.
+fn ends_within(watch: &Watch, pause: Duration) -> bool {
     let begun = Instant::now();
     while begun.elapsed() < pause && !watch.is_over() {
         thread::sleep(INTERVAL);

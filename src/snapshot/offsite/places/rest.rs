@@ -1,12 +1,13 @@
 //! A store on a REST server of restic: <https://restic.readthedocs.io/en/stable/REST_backend.html>.
 
 use super::super::watched::Watch;
-use super::layout::{Found, longest, too_long};
-use super::patience::{LONG_PATIENCE, PATIENCE, repeat, runtime, silent};
+use super::error::{failed, silent, too_long};
+use super::layout::{Found, longest};
+use super::patience::{LONG_PATIENCE, PATIENCE, repeat, runtime};
 use bytes::Bytes;
 use reqwest::header::{ACCEPT, RANGE};
 use reqwest::{Client, Method, RequestBuilder, Response, StatusCode};
-use rustic_core::{ErrorKind, FileType, Id, ReadBackend, RusticError, RusticResult, WriteBackend};
+use rustic_core::{FileType, Id, ReadBackend, RusticError, RusticResult, WriteBackend};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _, SeqAccess, Visitor};
 use std::borrow::Cow;
@@ -66,7 +67,7 @@ impl Failed {
 
     /// The error of this action.
     pub(super) fn during(self, action: &str) -> Box<RusticError> {
-        RusticError::with_source(ErrorKind::Backend, format!("cannot {action}"), self.cause)
+        failed(action, self.cause)
     }
 }
 

@@ -154,11 +154,7 @@ fn unread(store: &Store, messages: &[String]) -> Result<Option<Error>> {
         (Some(error), _) if error.code() == "not-found" => {
             Ok(Some(damaged(store, "a file with directories is missing")))
         }
-        (Some(error), _) => {
-            let class = error.class();
-            let cause = class.strip_prefix(&format!("cannot {ACTION} {}: ", store.url));
-            Ok(Some(damaged(store, cause.unwrap_or(&class))))
-        }
+        (Some(error), _) => Ok(Some(damaged(store, &fault::cause_of(&error)))),
         (None, Some(message)) if message.contains("decryption failed") => {
             Ok(Some(damaged(store, "a directory fails its checksum")))
         }

@@ -1,6 +1,6 @@
 //! Failures of single entries: which of them are damage in the store, and which end the run.
 
-use super::super::fault::explain;
+use super::super::fault::{cause_of, explain};
 use super::super::store::Store;
 use super::super::verified::is_exchanged;
 use crate::error::{Error, ErrorKind};
@@ -24,8 +24,7 @@ pub(super) fn unread(store: &Store, error: &RusticError) -> Unread {
     if ends_run(&error) || store.watch.is_over() || !is_there(store) {
         return Unread::Over(error);
     }
-    let class = error.class();
-    let cause = class.strip_prefix(&format!("cannot read {}: ", store.url)).unwrap_or(&class);
+    let cause = cause_of(&error);
     Unread::Damaged(match error.code() {
         "not-found" => "its data is missing in the store".to_string(),
         _ if is_exchanged(inner) && store.has_cache() => {

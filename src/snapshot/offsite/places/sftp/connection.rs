@@ -1,7 +1,8 @@
 //! One connection: ssh with the subsystem `sftp` at its other end. Many requests are on the way at once.
 
+use super::super::error::silent;
 use super::super::layout::Found;
-use super::super::patience::{PATIENCE, silent};
+use super::super::patience::PATIENCE;
 use super::patient::Patient;
 use super::wire::{Body, EOF, PIECE, Reply, kind};
 use crate::snapshot::ssh::{self, Host};

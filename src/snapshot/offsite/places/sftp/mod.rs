@@ -10,6 +10,7 @@ mod patient;
 mod wire;
 
 use super::super::watched::Watch;
+use super::error::{failed, too_long};
 use super::layout;
 use super::patience::repeat;
 use crate::error::Result;
@@ -17,7 +18,7 @@ use crate::snapshot::ssh::{self, Host};
 use crate::util::mutex::lock;
 use bytes::Bytes;
 use connection::{Connection, done, handle, refused};
-use rustic_core::{ALL_FILE_TYPES, ErrorKind, FileType, Id, ReadBackend, RusticError, RusticResult, WriteBackend};
+use rustic_core::{ALL_FILE_TYPES, FileType, Id, ReadBackend, RusticResult, WriteBackend};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -137,7 +138,7 @@ impl Sftp {
                 Some(range) => range,
                 None => match connection.call(kind::FSTAT, Body::default().bytes(&handle))? {
                     Reply::Attributes(Some(length)) if length <= most => (0, length),
-                    Reply::Attributes(Some(_)) => return Err(layout::too_long(most)),
+                    Reply::Attributes(Some(_)) => return Err(too_long(most)),
                     reply => return Err(refused(reply)),
                 },
             };
@@ -180,10 +181,6 @@ impl Sftp {
             Err(error)
         })
     }
-}
-
-fn failed(action: &str, error: io::Error) -> Box<RusticError> {
-    RusticError::with_source(ErrorKind::Backend, format!("cannot {action}"), error)
 }
 
 fn read_rest(

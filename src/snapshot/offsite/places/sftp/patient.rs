@@ -1,6 +1,6 @@
 //! A pipe on which nothing waits longer than a host may be silent.
 
-use super::super::patience::silent;
+use super::super::error::silent;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
