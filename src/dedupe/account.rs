@@ -269,6 +269,7 @@ pub(super) fn dropped(before: &Map, after: &Map, space: SpaceId, unit: Unit) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::fd::AsFd as _;
 
     fn piece(logical: u64, address: u64, length: u64, shared: bool) -> Piece {
         Piece { shared, ..Piece::plain(logical, length, SpaceId::assumed().at(address)) }
@@ -301,6 +302,69 @@ mod tests {
         let before = Map::from_pieces(vec![piece(0, 0, 10, false), piece(10, 0, 10, false)]);
         let after = Map::from_pieces(vec![]);
         assert_eq!(dropped(&before, &after, SpaceId::assumed(), Unit::Blocks).len(), 1);
+    }
+
+    #[test]
+    fn btrfs_frees_whole_extents_and_others_free_blocks() {
+        assert_eq!([Kind::Btrfs, Kind::Xfs].map(Unit::of), [Unit::Extents, Unit::Blocks]);
+    }
+
+    #[test]
+    fn addresses_of_another_filesystem_are_ignored() {
+        let account = Account::new(Unit::Blocks, SpaceId::assumed(), false);
+        let other = SpaceId::separate();
+        account.free(other.at(0), 10);
+        account.pin(other.at(0), 10);
+        assert_eq!((account.freed(), account.pinned()), (0, 0));
+    }
+
+    #[test]
+    fn a_compressed_extent_of_unknown_length_makes_the_figure_an_upper_bound() {
+        let account = Account::new(Unit::Blocks, SpaceId::assumed(), false);
+        let before = |estimated| Map::from_pieces(vec![Piece { estimated, ..piece(0, 0, 10, false) }]);
+        account.book(&before(false), &Map::default());
+        assert_eq!((account.is_estimated(), account.freed_is()), (false, Bound::Exact));
+        account.book(&before(true), &Map::default());
+        account.book(&before(false), &Map::default());
+        assert_eq!((account.is_estimated(), account.freed_is()), (true, Bound::AtMost));
+        account.limit(Bound::AtLeast);
+        assert_eq!(account.freed_is(), Bound::About);
+    }
+
+    #[test]
+    fn a_compressed_extent_is_free_only_as_a_whole() {
+        let encoded = Piece { encoded: true, ..piece(0, 0, 10, false) };
+        let after = Map::from_pieces(vec![piece(0, 4, 2, false)]);
+        assert!(dropped(&Map::from_pieces(vec![encoded]), &after, SpaceId::assumed(), Unit::Blocks).is_empty());
+    }
+
+    #[test]
+    fn a_list_of_extents_that_grows_is_spent_and_one_that_shrinks_is_freed() {
+        let account = Account::new(Unit::Blocks, SpaceId::assumed(), false);
+        account.resize_list(10, 4);
+        account.resize_list(7, 5);
+        assert_eq!(account.freed(), 8);
+        account.resize_list(4, 7);
+        account.spend(2);
+        assert_eq!(account.freed(), 3);
+        account.resize_list(0, 9);
+        assert_eq!(account.freed(), 0, "never less than nothing");
+    }
+
+    #[test]
+    fn only_a_long_list_of_extents_takes_bytes_of_its_own() {
+        let file = tempfile::tempfile().unwrap();
+        rustix::io::pwrite(&file, &[1; 64 << 10], 0).unwrap();
+        file.sync_all().unwrap();
+        let allocated = Status::of(&file).unwrap().allocated;
+        let account = |unit| Account::new(unit, SpaceId::assumed(), false);
+        let bytes = |unit, map: &Map, many| account(unit).list_bytes(file.as_fd(), map, many);
+        let (short, long) = (vec![piece(0, 0, 10, false)], (0..3).map(|at| piece(at, 2 * at, 1, false)).collect());
+        let [short, long] = [short, long].map(Map::from_pieces);
+        assert_eq!(bytes(Unit::Blocks, &long, false), Some(allocated - 3));
+        assert_eq!(bytes(Unit::Blocks, &short, true), Some(allocated - 10));
+        assert_eq!(bytes(Unit::Blocks, &short, false), None);
+        assert_eq!(bytes(Unit::Extents, &long, true), None);
     }
 
     #[test]

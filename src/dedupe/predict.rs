@@ -29,18 +29,15 @@ pub(super) fn share<'m>(
     map: &Map,
     others: Vec<&'m mut Member>,
 ) -> Vec<&'m mut Member> {
-    let mut holders: HashMap<u64, usize> = HashMap::new();
-    for member in &others {
-        *holders.entry(member.facts.layout).or_default() += 1;
-    }
-    let several: HashSet<u64> = holders.iter().filter(|(_, files)| **files > 1).map(|(layout, _)| *layout).collect();
+    let rounds = rounds(others);
+    let last_rounds = last_rounds(&rounds);
     let (buffers, reached) = (Buffers::default(), HashMap::new());
     let mut prediction = Prediction { run, source, opened, map, buffers, is_cached: false, reached };
     let (mut differing, mut layouts) = (Vec::new(), HashSet::new());
     let at_once = at_once(run.catalogue.size(source.file));
     // In the order of the run, which submits up to `at_once` files together.
-    for round in rounds(others) {
-        for (number, member) in round.into_iter().enumerate() {
+    for (round, members) in rounds.into_iter().enumerate() {
+        for (number, member) in members.into_iter().enumerate() {
             if run.is_over() {
                 return differing;
             }
@@ -48,10 +45,8 @@ pub(super) fn share<'m>(
                 prediction.reached.clear();
             }
             let layout = member.facts.layout;
-            let left = holders.entry(layout).or_default();
-            *left -= 1;
             // The last of several holders of an extent frees it: the run submits them one after the other.
-            let is_last = *left == 0 && several.contains(&layout);
+            let is_last = round > 0 && last_rounds.get(&layout) == Some(&round);
             let differs = layouts.contains(&layout) || prediction.differs(member, is_last);
             if differs {
                 layouts.insert(layout);
@@ -60,6 +55,12 @@ pub(super) fn share<'m>(
         }
     }
     differing
+}
+
+/// For each layout, the last round with a member that has it.
+fn last_rounds(rounds: &[Vec<&mut Member>]) -> HashMap<u64, usize> {
+    let numbered = rounds.iter().enumerate();
+    numbered.flat_map(|(round, members)| members.iter().map(move |member| (member.facts.layout, round))).collect()
 }
 
 struct Prediction<'a, 'r> {

@@ -61,7 +61,54 @@ pub(super) fn windows(ranges: &[Range<u64>]) -> Vec<Range<u64>> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::catalogue::FileId;
+    use super::super::facts::Facts;
     use super::*;
+    use crate::extents::address_space::SpaceId;
+    use crate::extents::piece::Piece;
+    use std::num::NonZeroU64;
+
+    fn map(length: u64, address: u64) -> Map {
+        Map::from_pieces(vec![Piece::plain(0, length, SpaceId::assumed().at(address))])
+    }
+
+    #[test]
+    fn a_call_takes_as_many_files_as_fit_into_memory_and_at_least_one() {
+        assert_eq!([0, 1, 1 << 20].map(at_once), [MAX_DEDUPE_DESTINATIONS; 3]);
+        assert_eq!([8 << 20, WINDOW, u64::MAX].map(at_once), [64, 32, 32]);
+    }
+
+    #[test]
+    fn files_that_lie_in_the_same_place_are_in_different_rounds() {
+        let member = |(number, layout): (u32, u64)| {
+            let facts = Facts { layout, ..Facts::default() };
+            Member { file: FileId(number), identity: NonZeroU64::MIN, facts, out: false }
+        };
+        let mut members: Vec<_> = (0..).zip([1, 2, 1, 1, 3, 2]).map(member).collect();
+        let rounds = rounds(members.iter_mut().collect());
+        let files: Vec<Vec<_>> =
+            rounds.iter().map(|round| round.iter().map(|member| member.file.0).collect()).collect();
+        assert_eq!(files, [vec![0, 1, 4], vec![2, 5], vec![3]]);
+    }
+
+    #[test]
+    fn ranges_are_whole_blocks_within_the_file_and_small_gaps_are_closed() {
+        const BLOCK: u64 = 4096;
+        let size = (1 << 20) + 100;
+        let source = map(2 << 20, 0);
+        let unlike = |places: &[(u64, u64)]| {
+            let places: Vec<_> = places.iter().map(|(start, end)| *start..*end).collect();
+            let other = source.with_ranges_of(&map(2 << 20, 1 << 30), &places);
+            ranges(&source, &other, size, BLOCK).iter().map(|range| (range.start, range.end)).collect::<Vec<_>>()
+        };
+        assert!(unlike(&[]).is_empty());
+        assert_eq!(unlike(&[(5000, 6000)]), [(BLOCK, 2 * BLOCK)]);
+        let near = 2 * BLOCK + GAP;
+        assert_eq!(unlike(&[(5000, 6000), (near, near + 1)]), [(BLOCK, near + BLOCK)]);
+        let far = near + BLOCK;
+        assert_eq!(unlike(&[(5000, 6000), (far, far + 1)]), [(BLOCK, 2 * BLOCK), (far, far + BLOCK)]);
+        assert_eq!(unlike(&[(1 << 20, 2 << 20)]), [(1 << 20, size)], "the file ends there");
+    }
 
     #[test]
     fn windows_cover_the_ranges() {

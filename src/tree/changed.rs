@@ -168,6 +168,23 @@ mod tests {
     use super::*;
 
     #[test]
+    fn changed_inodes_are_known_by_number_and_directories_by_path() {
+        let parents = [(300, (301, b"a".to_vec())), (301, (256, b"b".to_vec()))];
+        let changed = Changed {
+            names: [(301, [b"a".to_vec()].into())].into(),
+            inodes: [300, 302, 303].into(),
+            directories: vec![300, 302],
+            parents: parents.into(),
+        };
+        assert_eq!((changed.has(300), changed.has(301), changed.len()), (true, false, 3));
+        assert_eq!(changed.directories(), [300, 302]);
+        assert_eq!(changed.names(301), Some(&[b"a".to_vec()].into()));
+        assert_eq!(changed.names(256), None);
+        let paths = [(256, 300), (301, 300), (300, 300)].map(|(top, directory)| changed.path(top, directory).unwrap());
+        assert_eq!(paths, [&b"b/a"[..], b"a", b""].map(|path| Some(path.to_vec())));
+    }
+
+    #[test]
     fn names_that_lead_in_a_circle_are_an_error() {
         let parents = [(300, (301, b"A".to_vec())), (301, (300, b"B".to_vec())), (302, (256, b"c".to_vec()))];
         let changed = Changed { parents: parents.into(), ..Changed::default() };

@@ -50,3 +50,27 @@ impl Link {
         self.made_in.is_none().then_some(&self.path)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sum_has_the_bytes_and_the_doubts_of_both() {
+        let parts = |bytes, bound| Freed {
+            bytes,
+            metadata_bytes: bytes / 2,
+            inode_bytes: bytes / 4,
+            undecided_bytes: bytes / 8,
+            bound,
+        };
+        assert_eq!(parts(8, Bound::Exact).and(parts(16, Bound::AtLeast)), parts(24, Bound::AtLeast));
+    }
+
+    #[test]
+    fn a_link_that_is_replaced_keeps_its_directory() {
+        let link = Link { path: "a".into(), inode: 1, made_in: None };
+        assert_eq!(link.unreplaced(), Some(&PathBuf::from("a")));
+        assert_eq!(Link { made_in: Some(2), ..link }.unreplaced(), None);
+    }
+}

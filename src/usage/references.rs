@@ -137,6 +137,16 @@ mod tests {
     }
 
     #[test]
+    fn references_are_ordered_by_extent_then_by_place_then_by_length() {
+        let by = |offset| Referrers { offset, ..Referrers::default() };
+        let order = |start, offset, length| by(offset).order(start, length);
+        let rising = [(0, 0, 7), (0, 0, 8), (1, 1, 1), (5, 0, 1), (5, 0, 9), (6, 1, 2), (1 << 40, 0, 1)];
+        assert!(rising.map(|(start, offset, length)| order(start, offset, length)).is_sorted_by(|a, b| a < b));
+        assert_eq!(order(0x1_0002, 2, 3), 0x1_0000 << 64 | 2 << 32 | 3);
+        assert_eq!(extent_of(&Reference::new(0x1_0002, 3, by(2))), 0x1_0000);
+    }
+
+    #[test]
     fn a_million_different_ranges_stay_within_the_stated_memory() {
         let space = SpaceId::assumed();
         let mut references = References::new(space);

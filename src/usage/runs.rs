@@ -138,6 +138,30 @@ mod tests {
     }
 
     #[test]
+    fn runs_have_a_first_and_a_last_inode() {
+        let runs = [3..5, 9..10];
+        assert_eq!((Cursor::new(&runs).first(), Cursor::new(&runs).last()), (Some(3), Some(9)));
+        assert_eq!((Cursor::new(&[]).first(), Cursor::new(&[]).last()), (None, None));
+    }
+
+    #[test]
+    fn the_lists_are_new_only_where_a_run_begins_or_ends() {
+        let lists = [vec![3..6, 9..10]];
+        let mut members = Members::new(&lists);
+        let changes: Vec<u64> = (1..12).filter(|inode| members.reach(*inode)).collect();
+        assert_eq!(changes, [1, 3, 6, 9, 10]);
+    }
+
+    #[test]
+    fn each_thread_has_some_shares_that_are_worth_it() {
+        let shares = |count| {
+            let pool = pool::Pool::start(2).unwrap();
+            pool.install(|| cut(&[0..1, 1..count], count)).iter().map(Vec::len).sum::<usize>()
+        };
+        assert_eq!((shares(800_000), shares(2 * FEWEST), shares(FEWEST)), (9, 3, 2));
+    }
+
+    #[test]
     fn runs_are_cut_into_even_shares() {
         let runs = [1..4, 10..11, 20..26];
         let shares = |share| cut_by(&runs, share).iter().map(|runs| format!("{runs:?}")).collect::<Vec<_>>();
