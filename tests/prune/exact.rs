@@ -154,3 +154,21 @@ fn directories_of_a_repository_shrink_as_foretold() {
         own.assert_clean();
     }
 }
+
+#[test]
+fn a_replica_and_the_newest_snapshot_free_what_a_dry_run_foretold() {
+    let test = concat!(module_path!(), "::a_replica_and_the_newest_snapshot_free_what_a_dry_run_foretold");
+    let Some(mut own) = Own::new(Kind::Xfs, test, 512, &[], "") else { return };
+    let (source, repo, replica) = (own.join("source"), own.join("repo"), own.join("replica"));
+    fs::create_dir(&source).unwrap();
+    for name in ["one", "two", "three"] {
+        write(source.join("file"), name.as_bytes());
+        settle();
+        pleach(snapshot_named(name, &source, &repo)).expect(0);
+    }
+    pleach([OsStr::new("replicate"), repo.as_os_str(), replica.as_os_str()]).expect(0);
+    for (repo, name) in [(&repo, "three"), (&replica, "one"), (&replica, "three")] {
+        assert!(expect_foretold(&mut own, repo, &[name.into()], name), "{} of {} is not exact", name, repo.display());
+    }
+    own.assert_clean();
+}

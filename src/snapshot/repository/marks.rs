@@ -15,7 +15,7 @@ use rustix::fs::{Mode, OFlags};
 use std::io::{self, Read as _};
 
 /// The directory of these files, in the control directory.
-const MARKS: &str = "marks";
+pub(super) const MARKS: &str = "marks";
 /// The first line of such a file.
 const VERSION: &str = "marks 1";
 /// The name of a file until it is complete. No snapshot's name begins so.

@@ -10,7 +10,7 @@ use super::problems::PROBLEMS;
 use super::seen::SEEN;
 
 /// The directories of these files, in the control directory.
-const KINDS: [&str; 5] = [ADDED, ORIGIN, USAGE, PROBLEMS, SEEN];
+pub(super) const KINDS: [&str; 5] = [ADDED, ORIGIN, USAGE, PROBLEMS, SEEN];
 
 /// Removes the files of snapshots that no longer exist, and unfinished ones.
 pub(super) fn clear(repository: &Repository) {

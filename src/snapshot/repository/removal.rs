@@ -13,9 +13,8 @@
 use super::block_hashes;
 use super::dir::os;
 use super::handle::Repository;
-use super::layout::LATEST;
-use super::maps;
-use super::marks;
+use super::layout::{BLOCKS, LATEST};
+use super::marks::{self, MARKS};
 use super::publish::point_latest_to;
 use super::reading::{Claim, has_reader};
 use super::records;
@@ -107,8 +106,8 @@ pub(crate) fn is_in_use(repository: &Repository, name: &str) -> bool {
 
 /// The paths of everything that is removed with a snapshot.
 pub(crate) fn parts(repository: &Repository, name: &str) -> Vec<PathBuf> {
-    let control = ["manifests", "added", "problems", "marks", "blocks", maps::USAGE]
-        .map(|part| repository.control.join(part).join(name));
+    let kinds = ["manifests", MARKS, BLOCKS].into_iter().chain(records::KINDS);
+    let control = kinds.map(|kind| repository.control.join(kind).join(name));
     let paths = [repository.root.join(name)].into_iter().chain(control);
     // No link is followed, not even one that replaced a directory of the repository.
     let is_dir = |path: &Path| path.symlink_metadata().is_ok_and(|found| found.is_dir());
