@@ -8,7 +8,7 @@ use crate::extents::piece::Piece;
 use crate::extents::ranges::{self, Bytes};
 use crate::fs::metadata;
 use crate::fs::openat;
-use crate::fs::pread::read_full;
+use crate::fs::pread::read_exact;
 use crate::fs::status::Status;
 use crate::snapshot::manifest::{Entry, Meta};
 use crate::snapshot::stream::Xattrs;
@@ -125,7 +125,7 @@ fn read_all(file: &File, length: u64) -> rustix::io::Result<Vec<u8>> {
     for range in &file.data {
         let part = &mut content[at..at + (range.end - range.start) as usize];
         at += part.len();
-        read_full(&file.fd, part, range.start)?;
+        read_exact(&file.fd, part, range.start)?;
     }
     Ok(content)
 }
@@ -134,6 +134,7 @@ fn read_all(file: &File, length: u64) -> rustix::io::Result<Vec<u8>> {
 pub(super) fn cannot(action: &str, path: &[u8], errno: Errno) -> Error {
     match errno {
         Errno::NOENT => damaged(path, "it is missing in the snapshot"),
+        Errno::STALE => damaged(path, "the snapshot's file has become shorter"),
         Errno::NOTDIR | Errno::LOOP | Errno::NXIO => damaged(path, "something else is in its place in the snapshot"),
         errno => Error::io(action, absolute(path), errno),
     }
