@@ -28,6 +28,7 @@ struct Summary<'a> {
     verified_files: u64,
     damaged: u64,
     errors: u64,
+    dry_run: bool,
     /// Whether the copy finished.
     complete: bool,
     engines: BTreeMap<&'static str, u64>,
@@ -39,7 +40,7 @@ struct Summary<'a> {
 /// Prints the summary.
 pub(crate) fn show(output: &Output, stats: &Stats, destination: &Path, options: &Options) {
     if output.is_json() {
-        output.json(&object(stats, true));
+        output.json(&object(stats, options.dry_run, true));
     } else if options.dry_run {
         output.info(&format!("dry run, nothing was written: {}", plan(stats)));
     } else if !output.is_quiet() {
@@ -80,7 +81,7 @@ pub(crate) fn show_stopped(
         output.command(&command);
     }
     if output.is_json() {
-        output.json(&object(stats, false));
+        output.json(&object(stats, options.dry_run, false));
     }
 }
 
@@ -107,7 +108,7 @@ fn state(error: &Error, stats: &Stats, options: &Options) -> Option<State> {
     })
 }
 
-fn object(stats: &Stats, complete: bool) -> Summary<'_> {
+fn object(stats: &Stats, dry_run: bool, complete: bool) -> Summary<'_> {
     Summary {
         r#type: "summary",
         command: "copy",
@@ -126,6 +127,7 @@ fn object(stats: &Stats, complete: bool) -> Summary<'_> {
         verified_files: stats.verified_files,
         damaged: stats.damaged,
         errors: stats.errors,
+        dry_run,
         complete,
         engines: stats.engines.iter().map(|(engine, files)| (engine.name(), *files)).collect(),
         reasons: stats.reasons.iter().map(|(reason, bytes)| (reason.name(), *bytes)).collect(),
@@ -234,7 +236,7 @@ mod tests {
 
     #[test]
     fn the_json_summary_has_the_documented_fields() {
-        let json = serde_json::to_value(object(&stats(), true)).unwrap();
+        let json = serde_json::to_value(object(&stats(), false, true)).unwrap();
         let mut documented = vec![
             "type",
             "command",
@@ -253,6 +255,7 @@ mod tests {
             "verified_files",
             "damaged",
             "errors",
+            "dry_run",
             "complete",
             "engines",
             "reasons",

@@ -142,7 +142,7 @@ pub(crate) fn pushed(output: &Output, stats: &PushStats, url: &Url, is_dry_run: 
             read_bytes: Some(read),
             stored_bytes: Some(stored),
             errors: stats.errors,
-            dry_run: is_dry_run.then_some(true),
+            dry_run: Some(is_dry_run),
             complete: error.is_none(),
             ..summary("offsite push", stats.seconds)
         });
@@ -235,7 +235,7 @@ pub(crate) fn restored(output: &Output, stats: &RestoreStats, target: &Path, is_
             dirs: Some(stats.dirs),
             restored_bytes: Some(stats.restored_bytes),
             errors: stats.errors,
-            dry_run: is_dry_run.then_some(true),
+            dry_run: Some(is_dry_run),
             ..summary("offsite restore", stats.seconds)
         });
     }
@@ -307,7 +307,7 @@ pub(crate) fn pruned(output: &Output, stats: &PruneStats, url: &Url, is_dry_run:
             freed_bytes: Some(stats.freed_bytes),
             later_bytes: Some(stats.later_bytes),
             errors: stats.errors,
-            dry_run: is_dry_run.then_some(true),
+            dry_run: Some(is_dry_run),
             complete: error.is_none(),
             ..summary("offsite prune", stats.seconds)
         });

@@ -36,6 +36,7 @@ struct Summary {
     #[serde(skip_serializing_if = "Option::is_none")]
     freed_metadata_bytes: Option<u64>,
     errors: u64,
+    dry_run: bool,
     /// Whether the run did not end early.
     complete: bool,
     seconds: f64,
@@ -45,7 +46,7 @@ struct Summary {
 pub(crate) fn show(output: &Output, command: &'static str, stats: &Stats, is_dry_run: bool, error: Option<&Error>) {
     if output.is_json() {
         stats.rows.iter().for_each(|row| output.json(&object(row)));
-        output.json(&object_of_sums(command, stats, error.is_none()));
+        output.json(&object_of_sums(command, stats, is_dry_run, error.is_none()));
         return;
     }
     if !output.is_quiet() {
@@ -64,7 +65,7 @@ fn object(row: &Row) -> SnapshotLine<'_> {
     }
 }
 
-fn object_of_sums(command: &'static str, stats: &Stats, complete: bool) -> Summary {
+fn object_of_sums(command: &'static str, stats: &Stats, dry_run: bool, complete: bool) -> Summary {
     let Stats { kept, removed, removed_bound, freed, errors, seconds, .. } = stats;
     Summary {
         r#type: "summary",
@@ -80,6 +81,7 @@ fn object_of_sums(command: &'static str, stats: &Stats, complete: bool) -> Summa
         },
         freed_metadata_bytes: (freed.counted == Counted::Extents).then_some(freed.metadata_bytes),
         errors: *errors,
+        dry_run,
         complete,
         seconds: *seconds,
     }

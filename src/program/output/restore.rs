@@ -30,6 +30,7 @@ struct Summary<'a> {
     read_bytes: u64,
     damaged: u64,
     errors: u64,
+    dry_run: bool,
     /// Whether the restore finished.
     complete: bool,
     seconds: f64,
@@ -39,7 +40,7 @@ struct Summary<'a> {
 pub(crate) fn show(output: &Output, stats: &Stats, options: &Options) {
     let name = text::path(stats.snapshot.as_ref());
     if output.is_json() {
-        output.json(&object(stats, true));
+        output.json(&object(stats, options.dry_run, true));
     } else if options.dry_run {
         output.info(&format!("dry run of {name}, nothing was written: {}", plan(stats)));
     } else if !output.is_quiet() {
@@ -55,7 +56,7 @@ pub(crate) fn show_stopped(output: &Output, error: Error, stats: &Stats, options
     let error = error.hint_also(&if options.dry_run { "nothing was changed".into() } else { state(stats) });
     output.error(&error);
     if output.is_json() {
-        output.json(&object(stats, false));
+        output.json(&object(stats, options.dry_run, false));
     }
 }
 
@@ -79,7 +80,7 @@ fn state(stats: &Stats) -> String {
     )
 }
 
-fn object(stats: &Stats, complete: bool) -> Summary<'_> {
+fn object(stats: &Stats, dry_run: bool, complete: bool) -> Summary<'_> {
     Summary {
         r#type: "summary",
         command: "restore",
@@ -101,6 +102,7 @@ fn object(stats: &Stats, complete: bool) -> Summary<'_> {
         read_bytes: stats.read_bytes,
         damaged: stats.damaged,
         errors: stats.errors,
+        dry_run,
         complete,
         seconds: stats.seconds,
     }
