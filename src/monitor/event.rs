@@ -239,7 +239,7 @@ pub enum Event<'a> {
         /// The number of inodes.
         inodes: u64,
     },
-    /// `replicate`: a snapshot was deleted before it was sent.
+    /// `replicate` and `offsite push`: a snapshot was deleted before it was sent.
     SnapshotNotSent(&'a str),
     /// `replicate`: the destination is on the filesystem of the repository.
     SameFilesystem(&'a Path),

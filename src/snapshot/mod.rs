@@ -18,6 +18,7 @@ mod measured;
 mod noting;
 #[cfg(feature = "offsite")]
 pub mod offsite;
+mod outgoing;
 mod part;
 pub mod prune;
 pub mod receive;

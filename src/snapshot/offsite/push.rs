@@ -17,15 +17,15 @@ use super::store::{Access, Store};
 use super::stored::{Stored, describe};
 use super::url::local;
 use crate::error::{Error, ErrorKind, Result, Stopped};
-use crate::monitor::{Amount, Monitor};
+use crate::monitor::{Amount, Event, Monitor};
 use crate::snapshot::manifest::Reader;
+use crate::snapshot::outgoing::{self, Outgoing, Selection};
 use crate::snapshot::repository::{self, Repository, SnapshotInfo};
 use crate::util::time_zone;
 use archive::{Failure, Sent, archive, check_settings, files_of, publish};
 use jiff::Timestamp;
 use rustic_core::repofile::SnapshotFile;
 use source::Source;
-use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
@@ -82,25 +82,16 @@ pub struct Pushed {
     pub stored_bytes: u64,
 }
 
-/// A snapshot of the repository.
-struct Local {
-    info: SnapshotInfo,
-    identity: [u8; 32],
-    /// Whether it is sent if the store lacks it.
-    is_chosen: bool,
+/// Whether this is the snapshot of the repository.
+fn is_in(local: &Outgoing, held: &[Stored]) -> bool {
+    held.iter().any(|stored| stored.is(&local.info.name, &local.identity))
 }
 
-impl Local {
-    fn is_in(&self, held: &[Stored]) -> bool {
-        held.iter().any(|stored| stored.is(&self.info.name, &self.identity))
-    }
-
-    /// Whether this is it in the store, with all its files. The library drops those that cannot be read.
-    fn is_whole(&self, stored: &Stored) -> bool {
-        stored.is(&self.info.name, &self.identity)
-            && !stored.is_incomplete()
-            && stored.files().is_none_or(|files| files == files_of(&self.info))
-    }
+/// Whether this is the snapshot of the repository, with all its files. The library drops those that cannot be read.
+fn is_whole(local: &Outgoing, stored: &Stored) -> bool {
+    stored.is(&local.info.name, &local.identity)
+        && !stored.is_incomplete()
+        && stored.files().is_none_or(|files| files == files_of(&local.info))
 }
 
 /// Sends to a store the snapshots of the repository at `repo` that it lacks.
@@ -152,7 +143,9 @@ pub fn push(
     }
     repository.report_strays(monitor)?;
     let mut stats = PushStats::default();
-    let all = snapshots(&repository, options, &mut stats, monitor)?;
+    let selection = Selection::resolve(&repository, &options.ids, options.last)?;
+    let (all, problems) = outgoing::snapshots(&repository, &selection, monitor)?;
+    problems.iter().for_each(|error| problem(&mut stats, error, monitor));
     let store = Store::open(access, monitor)?;
     check_settings(&store)?;
     let unfinished = if options.dry_run { None } else { Some(Unfinished::begin(&store, monitor)?) };
@@ -160,12 +153,12 @@ pub fn push(
     stats.errors += found.report(&store, monitor);
     stats.is_damaged |= !found.damaged.is_empty();
     let mut held = found.all;
-    let (mut known, lacking): (Vec<Local>, Vec<Local>) =
-        all.into_iter().partition(|local| held.iter().any(|stored| local.is_whole(stored)));
-    let (again, lacking): (Vec<Local>, Vec<Local>) =
-        lacking.into_iter().partition(|local| options.ids.is_empty() && local.is_in(&held));
-    again.iter().filter(|local| local.is_chosen).for_each(|local| incomplete(&mut stats, local, access, monitor));
-    let wanted = lacking.into_iter().filter(|local| local.is_chosen);
+    let (mut known, lacking): (Vec<Outgoing>, Vec<Outgoing>) =
+        all.into_iter().partition(|local| held.iter().any(|stored| is_whole(local, stored)));
+    let (again, lacking): (Vec<Outgoing>, Vec<Outgoing>) =
+        lacking.into_iter().partition(|local| options.ids.is_empty() && is_in(local, &held));
+    again.iter().filter(|local| local.is_wanted).for_each(|local| incomplete(&mut stats, local, access, monitor));
+    let wanted = lacking.into_iter().filter(|local| local.is_wanted);
     if options.dry_run {
         stats.snapshots.extend(wanted.map(|local| Pushed {
             files: files_of(&local.info),
@@ -184,6 +177,9 @@ pub fn push(
                     stats.snapshots.push(pushed);
                     held.push(Stored::new(file));
                     known.push(wanted);
+                }
+                Err(Failure::Snapshot(_)) if !repository.has_snapshot(&wanted.info.name).unwrap_or(true) => {
+                    monitor.event(Event::SnapshotNotSent(&wanted.info.name));
                 }
                 Err(Failure::Snapshot(error)) => problem(&mut stats, &error, monitor),
                 Err(Failure::Store(error)) => return Err(stopped(error, stats, begun)),
@@ -212,47 +208,22 @@ fn problem(stats: &mut PushStats, error: &Error, monitor: &dyn Monitor) {
 }
 
 /// Reports that the store lacks files of a snapshot.
-fn incomplete(stats: &mut PushStats, local: &Local, access: &Access, monitor: &dyn Monitor) {
+fn incomplete(stats: &mut PushStats, local: &Outgoing, access: &Access, monitor: &dyn Monitor) {
     let error = Error::failed(format!("find all files of the snapshot {} in {}", local.info.name, access.url));
     let hint = "some could not be read when it was sent; name the snapshot to send it again";
     stats.errors += 1;
     monitor.problem(&error.hint(hint).with_code("incomplete"));
 }
 
-/// The snapshots of the repository, oldest first.
-fn snapshots(
-    repository: &Repository,
-    options: &PushOptions,
-    stats: &mut PushStats,
-    monitor: &dyn Monitor,
-) -> Result<Vec<Local>> {
-    let listing = repository.listing()?;
-    if options.ids.is_empty() {
-        listing.problems.iter().for_each(|error| problem(stats, error, monitor));
-    }
-    let named: Result<HashSet<String>> = options.ids.iter().map(|id| Ok(repository.resolve(id)?.name)).collect();
-    let named = named?;
-    let older = options.last.map_or(0, |last| listing.snapshots.len().saturating_sub(last));
-    let mut found = Vec::new();
-    for (index, info) in listing.snapshots.into_iter().enumerate() {
-        let is_chosen = if named.is_empty() { index >= older } else { named.contains(&info.name) };
-        match repository::identity(repository, &info.name) {
-            Ok(identity) => found.push(Local { info, identity, is_chosen }),
-            Err(error) => problem(stats, &error, monitor),
-        }
-    }
-    Ok(found)
-}
-
 /// Sends one snapshot. `known`: those of the repository that the store has.
 fn one(
     repository: &Repository,
     store: &Store,
-    wanted: &Local,
-    (known, held): (&[Local], &[Stored]),
+    wanted: &Outgoing,
+    (known, held): (&[Outgoing], &[Stored]),
     monitor: &dyn Monitor,
 ) -> Result<(Pushed, Sent), Failure> {
-    let Local { info, identity, .. } = wanted;
+    let Outgoing { info, identity, .. } = wanted;
     let open = || -> Result<(Reader, Vec<String>)> {
         let reader = repository.manifest(&info.name)?;
         reader.check()?;
@@ -301,9 +272,9 @@ fn parent<'h>(info: &SnapshotInfo, held: &'h [Stored]) -> Option<&'h Stored> {
 }
 
 /// Whether the snapshot in the store has the very tree.
-fn is_unchanged(repository: &Repository, new: &Reader, parent: &Stored, known: &[Local]) -> bool {
+fn is_unchanged(repository: &Repository, new: &Reader, parent: &Stored, known: &[Outgoing]) -> bool {
     let Some(old) = known.iter().find(|known| parent.is(&known.info.name, &known.identity)) else { return false };
-    let is_whole = old.is_whole(parent) && parent.files().is_some();
+    let is_whole = is_whole(old, parent) && parent.files().is_some();
     let same = || {
         let old = repository.manifest(&old.info.name)?;
         have_same_tree(&old, new)

@@ -22,13 +22,14 @@ pub use work::{Snapshot, Stats, Stopped};
 
 use crate::error::{Error, Result};
 use crate::monitor::Monitor;
+use crate::snapshot::outgoing::Selection;
 use crate::snapshot::repository::Repository;
 use crate::snapshot::stream::State;
 use crate::util::semaphore::waiters;
 use conversation::Conversation;
 use std::path::Path;
 use std::time::Instant;
-use work::{Selection, Turn, Work};
+use work::{Turn, Work};
 
 /// How snapshots are replicated.
 #[derive(Clone, Debug, Default)]
@@ -72,14 +73,7 @@ pub struct Options {
 pub fn replicate(repo: &Path, to: &Destination, options: &Options, monitor: &dyn Monitor) -> Result<Stats, Stopped> {
     let begun = Instant::now();
     let repository = Repository::open(repo)?;
-    let selection = match options.last {
-        Some(last) => Selection::Last(last),
-        None if options.ids.is_empty() => Selection::All,
-        None => {
-            let names = options.ids.iter().map(|id| Ok(repository.resolve(id)?.name));
-            Selection::Named(names.collect::<Result<_>>()?)
-        }
-    };
+    let selection = Selection::resolve(&repository, &options.ids, options.last)?;
     let conversation = |packs| Conversation {
         repository: &repository,
         threads: threads(options),

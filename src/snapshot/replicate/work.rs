@@ -2,20 +2,10 @@
 
 use crate::error::{Advice, Error, ErrorKind, Result};
 use crate::monitor::{Event, Monitor};
-use crate::snapshot::repository::{self, Repository, SnapshotInfo};
+use crate::snapshot::outgoing::{self, Outgoing, Selection};
+use crate::snapshot::repository::{Repository, SnapshotInfo};
 use crate::snapshot::stream::{Offered, State};
 use std::collections::VecDeque;
-
-/// Which snapshots are sent.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Selection {
-    /// All.
-    All,
-    /// The newest ones, so many.
-    Last(usize),
-    /// Those with these names.
-    Named(Vec<String>),
-}
 
 /// The result of a replication.
 #[derive(Clone, Debug, Default)]
@@ -79,31 +69,17 @@ pub(super) struct Work {
 }
 
 impl Work {
-    /// Looks at the snapshots of a repository. Those with a damaged manifest are reported.
+    /// Looks at the snapshots of a repository. Those that cannot be read are reported.
     pub(super) fn new(repository: &Repository, selection: &Selection, monitor: &dyn Monitor) -> Result<Work> {
-        let listing = repository.listing()?;
+        let (found, problems) = outgoing::snapshots(repository, selection, monitor)?;
         let mut work =
             Work { snapshots: Vec::new(), offered: Vec::new(), is_wanted: Vec::new(), stats: Stats::default() };
-        if !matches!(selection, Selection::Named(_)) {
-            listing.problems.into_iter().for_each(|error| work.problem(error, monitor));
-        }
-        let number = listing.snapshots.len();
-        for (at, info) in listing.snapshots.into_iter().enumerate() {
-            let is_wanted = match selection {
-                Selection::All => true,
-                Selection::Last(count) => at.saturating_add(*count) >= number,
-                Selection::Named(names) => names.contains(&info.name),
-            };
-            match repository::identity(repository, &info.name) {
-                Ok(identity) => {
-                    work.stats.offered += u64::from(is_wanted);
-                    work.offered.push(Offered { name: info.name.clone(), identity });
-                    work.is_wanted.push(is_wanted);
-                    work.snapshots.push(info);
-                }
-                Err(error) if is_wanted => work.problem(error, monitor),
-                Err(_) => {}
-            }
+        problems.into_iter().for_each(|error| work.problem(error, monitor));
+        for Outgoing { info, identity, is_wanted } in found {
+            work.stats.offered += u64::from(is_wanted);
+            work.offered.push(Offered { name: info.name.clone(), identity });
+            work.is_wanted.push(is_wanted);
+            work.snapshots.push(info);
         }
         Ok(work)
     }
