@@ -1,7 +1,7 @@
 //! A REST server of restic over the files of a store in a directory, which can be made to misbehave. It ends with the
 //! test.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -19,6 +19,8 @@ pub(crate) enum Manner {
     Endless,
     /// No answer.
     Silent,
+    /// It does what it should, and closes the connection in place of an answer.
+    Lost,
 }
 
 /// The judge of requests, by their method and path. It may count them.
@@ -66,7 +68,12 @@ fn answer(stream: TcpStream, store: &Path, judge: &Judge) -> io::Result<()> {
         write!(output, "HTTP/1.1 {status} x\r\nConnection: close\r\nContent-Length: {}\r\n\r\n", content.len())?;
         if method != "HEAD" { output.write_all(content) } else { Ok(()) }
     };
-    match judge(&method, &path) {
+    let manner = judge(&method, &path);
+    let answer = |output: &mut TcpStream, status: u16, content: &[u8]| match manner {
+        Manner::Lost => Ok(()),
+        _ => answer(output, status, content),
+    };
+    match manner {
         Manner::Status(status) => return answer(&mut output, status, b""),
         Manner::Silent => return input.read_to_end(&mut content).map(drop),
         Manner::Endless => {
@@ -75,7 +82,7 @@ fn answer(stream: TcpStream, store: &Path, judge: &Judge) -> io::Result<()> {
                 output.write_all(&[b' '; 1 << 16])?;
             }
         }
-        Manner::Usual => {}
+        Manner::Usual | Manner::Lost => {}
     }
     let path = path.trim_start_matches('/');
     match method.as_str() {
@@ -85,10 +92,18 @@ fn answer(stream: TcpStream, store: &Path, judge: &Judge) -> io::Result<()> {
             (Ok(found), None) => answer(&mut output, 200, &found),
             (Err(_), _) => answer(&mut output, 404, b""),
         },
-        "POST" => {
-            fs::write(file(store, path), content)?;
-            answer(&mut output, 200, b"")
-        }
+        // A file that is there is not written again.
+        "POST" => match File::create_new(file(store, path)) {
+            Ok(mut file) => {
+                file.write_all(&content)?;
+                answer(&mut output, 200, b"")
+            }
+            Err(_) => answer(&mut output, 403, b""),
+        },
+        "DELETE" => match fs::remove_file(file(store, path)) {
+            Ok(()) => answer(&mut output, 200, b""),
+            Err(_) => answer(&mut output, 404, b""),
+        },
         _ => answer(&mut output, 405, b""),
     }
 }

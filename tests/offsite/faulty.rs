@@ -7,12 +7,14 @@ use crate::harness::rest_server::{Judge, Manner, serve};
 use crate::harness::*;
 use crate::on_filesystems;
 use rustix::process::{Pid, Signal, kill_process};
+use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, Once};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -63,6 +65,69 @@ on_filesystems! {
         assert_eq!(run.stderr, "");
         take("three", &fs.join("source"), &repo);
         assert_eq!(store.push(&repo).stderr, "");
+        assert_eq!(in_store(&store), ["one", "two", "three"]);
+    }
+
+    [xfs] fn a_request_that_was_done_counts_although_its_answer_was_lost(fs: &Filesystem) {
+        let (repo, mut store) = made(fs);
+        let lost = Mutex::new(HashSet::new());
+        let judge = move |method: &str, path: &str| {
+            let is_first = || lost.lock().unwrap().insert(format!("{method} {path}"));
+            let is_change = ["POST", "DELETE"].contains(&method);
+            if is_change && is_first() { Manner::Lost } else { Manner::Usual }
+        };
+        behind(fs, &mut store, Box::new(judge));
+        overwrite(&fs.join("source/new"), 0, b"other");
+        take("three", &fs.join("source"), &repo);
+        assert_eq!(store.push(&repo).stderr, "");
+        let run = store.run("prune", &["--keep-last".as_ref(), "1".as_ref(), "--now".as_ref()]).expect(0);
+        assert_eq!(run.stderr, "");
+        assert_eq!(in_store(&store), ["three"]);
+        store.run("check", &["--read-data".as_ref()]).expect(0);
+    }
+
+    [xfs] fn an_interrupted_prune_removes_no_further_snapshot(fs: &Filesystem) {
+        let (repo, mut store) = made(fs);
+        let names: Vec<String> = (0..14).map(|number| format!("more {number:02}")).collect();
+        names.iter().for_each(|name| take(name, &fs.join("source"), &repo));
+        store.push(&repo);
+        let judge = |method: &str, _: &str| {
+            if method == "DELETE" {
+                thread::sleep(Duration::from_millis(500));
+            }
+            Manner::Usual
+        };
+        behind(fs, &mut store, Box::new(judge));
+        let snapshots = fs.join("store/snapshots");
+        let left = || fs::read_dir(&snapshots).unwrap().count();
+        let mut prune = store.pleach("prune", ["--keep-last", "1"]);
+        let mut child = prune.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        running::await_that("it removes snapshots", || left() < 16);
+        kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+        assert_eq!(child.wait().unwrap().code(), Some(130));
+        assert!(left() > 4, "{} are left", left());
+        store.url = fs.join("store").to_str().unwrap().into();
+        store.run("prune", &["--keep-last".as_ref(), "1".as_ref()]).expect(0);
+        assert_eq!(in_store(&store), ["more 13"]);
+    }
+
+    [xfs] fn a_snapshot_that_is_removed_during_a_push_is_no_failure(fs: &Filesystem) {
+        let (repo, mut store) = made(fs);
+        for name in ["three", "four"] {
+            overwrite(&fs.join("source/new"), 0, name.as_bytes());
+            take(name, &fs.join("source"), &repo);
+        }
+        let (of_the_judge, is_removed) = (repo.clone(), Once::new());
+        let judge = move |method: &str, path: &str| {
+            if method == "POST" && path.starts_with("/snapshots/") {
+                let remove = || pleach(["remove".as_ref(), of_the_judge.as_os_str(), "four".as_ref()]).expect(0);
+                is_removed.call_once(|| drop(remove()));
+            }
+            Manner::Usual
+        };
+        behind(fs, &mut store, Box::new(judge));
+        let run = store.run("push", &[repo.as_os_str()]).expect(0);
+        run.saying("four was deleted meanwhile");
         assert_eq!(in_store(&store), ["one", "two", "three"]);
     }
 

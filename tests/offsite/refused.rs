@@ -99,6 +99,13 @@ on_filesystems! {
             finish(&mut list)
         };
         run(&file).expect(0);
+        // Each word of the file counts before any word of the environment.
+        let password = secret_file(fs.join("password"), PASSWORD, 0o600);
+        let (text, path) = (format!("RESTIC_PASSWORD={PASSWORD}"), password.display());
+        let named = lines.replace(&text, &format!("RESTIC_PASSWORD_FILE={path}"));
+        let file_of_a_name = secret_file(fs.join("keys of a name"), &named, 0o600);
+        let mut list = store.pleach("list", [OsStr::new("--credentials-file"), file_of_a_name.as_ref()]);
+        finish(list.env("RESTIC_PASSWORD", "another one")).expect(0);
         fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
         let open = run(&file);
         assert!([1, 2].contains(&open.status), "{open:?}");

@@ -62,18 +62,14 @@ impl Secrets {
             None => BTreeMap::new(),
         };
         let mut credentials = Credentials { file, password: String::new() };
-        let password_file = self.password_file.clone();
-        let named = || credentials.get("RESTIC_PASSWORD_FILE").map(PathBuf::from);
-        let (password, from) = match password_file {
-            Some(path) => (password_of(&private_text(&path)?), path),
-            None => match (credentials.get("RESTIC_PASSWORD"), named()) {
-                (Some(password), _) => (password, "RESTIC_PASSWORD".into()),
-                (None, Some(path)) => (password_of(&private_text(&path)?), path),
-                (None, None) => {
-                    let hint = "give --password-file, or set RESTIC_PASSWORD or RESTIC_PASSWORD_FILE";
-                    return Err(Error::usage("open the store without its password").hint(hint));
-                }
-            },
+        let source = self.password_file.clone().map(Source::File).or_else(|| credentials.source_of_password());
+        let (password, from) = match source {
+            Some(Source::Text(password)) => (password, "RESTIC_PASSWORD".into()),
+            Some(Source::File(path)) => (password_of(&private_text(&path)?), path),
+            None => {
+                let hint = "give --password-file, or set RESTIC_PASSWORD or RESTIC_PASSWORD_FILE";
+                return Err(Error::usage("open the store without its password").hint(hint));
+            }
         };
         if password.is_empty() {
             return Err(Error::failed("use the empty password in").at(from));
@@ -83,11 +79,33 @@ impl Secrets {
     }
 }
 
+/// Where the password is.
+#[derive(Debug, PartialEq, Eq)]
+enum Source {
+    Text(String),
+    File(PathBuf),
+}
+
+impl Source {
+    /// The one that these values name.
+    fn among(get: impl Fn(&str) -> Option<String>) -> Option<Source> {
+        let get = |name| get(name).filter(|value| !value.is_empty());
+        get("RESTIC_PASSWORD")
+            .map(Source::Text)
+            .or_else(|| get("RESTIC_PASSWORD_FILE").map(|path| Source::File(path.into())))
+    }
+}
+
 impl Credentials {
     /// The value of a name, unless it is empty.
     pub(super) fn get(&self, name: &str) -> Option<String> {
         let value = self.file.get(name).cloned().or_else(|| std::env::var(name).ok());
         value.filter(|value| !value.is_empty())
+    }
+
+    /// Where the password is: the file's word counts before any of the environment.
+    fn source_of_password(&self) -> Option<Source> {
+        Source::among(|name| self.file.get(name).cloned()).or_else(|| Source::among(|name| std::env::var(name).ok()))
     }
 
     /// The value of a name that the store needs.
@@ -174,6 +192,17 @@ mod tests {
         let error = parse("RESTIC_PASSWORD=x\nsecret").unwrap_err();
         assert!(error.contains("line 2") && !error.contains("secret"), "{error}");
         assert!(!parse("SECRET=s3cret").unwrap_err().contains("s3cret"));
+    }
+
+    #[test]
+    fn a_password_as_text_is_preferred_among_values_from_one_place() {
+        let among = |values: &str| {
+            let values = parse(values).unwrap();
+            Source::among(|name| values.get(name).cloned())
+        };
+        assert_eq!(among("RESTIC_PASSWORD_FILE=f\nRESTIC_PASSWORD=t"), Some(Source::Text("t".into())));
+        assert_eq!(among("RESTIC_PASSWORD_FILE=f\nRESTIC_PASSWORD="), Some(Source::File("f".into())));
+        assert_eq!(among(""), None);
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! A store's backend under watch: it counts the bytes that are written, remembers the first failure and the snapshots
-//! that were removed, and takes no snapshot after a failure.
+//! that were removed, and after a failure takes no snapshot and removes nothing.
 //!
-//! The library goes on with the next file if one cannot be stored, and publishes a snapshot without it. So a failure of
-//! the store, or an interruption, must end the run here.
+//! The library continues with the next file if one cannot be stored or removed, and publishes a snapshot without it. So
+//! a failure of the store, or an interruption, must end the run here.
 
 use super::fault::in_one_line;
 use super::keys;
@@ -98,7 +98,7 @@ impl Watch {
     /// Reads, unless the run is over.
     fn read(&self, read: impl FnOnce() -> RusticResult<Bytes>) -> RusticResult<Bytes> {
         if self.is_over() {
-            return Err(RusticError::new(ErrorKind::Other, "the run has ended"));
+            return Err(over());
         }
         read().map_err(|error| {
             // A run that ends does not wait for another answer.
@@ -117,6 +117,11 @@ impl Watch {
         lock(&self.failure).get_or_insert(error);
         copy
     }
+}
+
+/// The error of a request after the end of the run.
+fn over() -> Box<RusticError> {
+    RusticError::new(ErrorKind::Other, "the run has ended")
 }
 
 /// The backend.
@@ -192,7 +197,7 @@ impl WriteBackend for Watched {
 
     fn write_bytes(&self, tpe: FileType, id: &Id, cacheable: bool, content: Bytes) -> RusticResult<()> {
         if tpe == FileType::Snapshot && self.watch.is_over() {
-            return Err(RusticError::new(ErrorKind::Other, "the run has ended"));
+            return Err(over());
         }
         if tpe == FileType::Snapshot && self.watch.holds_snapshots.load(Ordering::Relaxed) {
             return Ok(());
@@ -209,6 +214,9 @@ impl WriteBackend for Watched {
     }
 
     fn remove(&self, tpe: FileType, id: &Id, cacheable: bool) -> RusticResult<()> {
+        if self.watch.is_over() {
+            return Err(over());
+        }
         self.inner.remove(tpe, id, cacheable).map_err(|error| self.watch.fail(error))?;
         if tpe == FileType::Snapshot {
             lock(&self.watch.removed).insert(*id);

@@ -180,6 +180,9 @@ impl WriteBackend for Local {
 
     fn remove(&self, tpe: FileType, id: &Id, _: bool) -> RusticResult<()> {
         let path = self.path(tpe, id);
-        fs::remove_file(&path).map_err(|cause| failed("remove", &path, cause))
+        match fs::remove_file(&path) {
+            Err(cause) if cause.kind() != io::ErrorKind::NotFound => Err(failed("remove", &path, cause)),
+            _ => Ok(()),
+        }
     }
 }

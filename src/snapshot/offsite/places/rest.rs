@@ -42,6 +42,8 @@ pub(super) struct Failed {
     is_temporary: bool,
     /// Whether the server has no such file.
     is_missing: bool,
+    /// Whether it was not the first attempt. The answer to an earlier one may have been lost.
+    is_repeated: bool,
 }
 
 impl From<reqwest::Error> for Failed {
@@ -52,17 +54,17 @@ impl From<reqwest::Error> for Failed {
             None => !error.is_builder(),
         };
         let is_missing = error.status() == Some(StatusCode::NOT_FOUND);
-        Failed { cause: error.without_url().into(), is_temporary, is_missing }
+        Failed { is_temporary, is_missing, ..Failed::lasting(error.without_url()) }
     }
 }
 
 impl Failed {
     fn silent() -> Failed {
-        Failed { cause: silent().into(), is_temporary: true, is_missing: false }
+        Failed { is_temporary: true, ..Failed::lasting(silent()) }
     }
 
     fn lasting(cause: impl Into<Box<dyn StdError + Send + Sync>>) -> Failed {
-        Failed { cause: cause.into(), is_temporary: false, is_missing: false }
+        Failed { cause: cause.into(), is_temporary: false, is_missing: false, is_repeated: false }
     }
 
     /// The error of this action.
@@ -134,9 +136,17 @@ impl Rest {
         most: u64,
         request: impl Fn() -> RequestBuilder,
     ) -> RusticResult<Bytes> {
+        self.attempt(patience, most, request).map_err(|failed| failed.during(action))
+    }
+
+    fn attempt(&self, patience: Duration, most: u64, request: impl Fn() -> RequestBuilder) -> Result<Bytes, Failed> {
+        let mut attempts = 0;
         let is_temporary = |failed: &Failed| failed.is_temporary;
-        let sent = repeat(&self.watch, is_temporary, || answer(request(), patience, most));
-        sent.map_err(|failed| failed.during(action))
+        let sent = repeat(&self.watch, is_temporary, || {
+            attempts += 1;
+            answer(request(), patience, most)
+        });
+        sent.map_err(|failed| Failed { is_repeated: attempts > 1, ..failed })
     }
 
     /// Whether there is a store. This is the first request, and not repeated, so that a mistake shows at once.
@@ -238,11 +248,23 @@ impl WriteBackend for Rest {
     fn write_bytes(&self, tpe: FileType, id: &Id, _: bool, content: Bytes) -> RusticResult<()> {
         let path = Self::path(tpe, id);
         let request = || self.request(Method::POST, &path).body(content.clone());
-        self.send(&format!("write {path}"), LONG_PATIENCE, LONGEST_NOTE, request).map(drop)
+        let is_there = || {
+            let found = self.attempt(PATIENCE, content.len() as u64, || self.request(Method::GET, &path));
+            found.is_ok_and(|found| found == content)
+        };
+        match self.attempt(LONG_PATIENCE, LONGEST_NOTE, request) {
+            Ok(_) => Ok(()),
+            // A server that only adds files refuses to write one again.
+            Err(failed) if failed.is_repeated && !failed.is_temporary && is_there() => Ok(()),
+            Err(failed) => Err(failed.during(&format!("write {path}"))),
+        }
     }
 
     fn remove(&self, tpe: FileType, id: &Id, _: bool) -> RusticResult<()> {
         let path = Self::path(tpe, id);
-        self.send(&format!("remove {path}"), PATIENCE, LONGEST_NOTE, || self.request(Method::DELETE, &path)).map(drop)
+        match self.attempt(PATIENCE, LONGEST_NOTE, || self.request(Method::DELETE, &path)) {
+            Err(failed) if !failed.is_missing => Err(failed.during(&format!("remove {path}"))),
+            _ => Ok(()),
+        }
     }
 }

@@ -326,7 +326,10 @@ impl WriteBackend for Sftp {
     fn remove(&self, tpe: FileType, id: &Id, _: bool) -> RusticResult<()> {
         let path = self.path_of(tpe, id);
         self.with(&format!("remove {path}"), |connection| {
-            done(connection.call(kind::REMOVE, Body::default().bytes(path.as_bytes()))?)
+            match done(connection.call(kind::REMOVE, Body::default().bytes(path.as_bytes()))?) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+                removed => removed,
+            }
         })
     }
 }
