@@ -29,7 +29,7 @@ fn or_again(pair: &Pair<'_>, copied: Attempt<Placed>, seen: &Seen<'_>, part: &mu
     if seen.replaces().is_some() {
         return copied;
     }
-    writer::again(copied, |error| {
+    writer::retry(copied, |error| {
         let before = seen.existing.as_ref().map(Version::of);
         let Some(seen) = look(pair, seen.name, true)? else { return Ok(Placed::default()) };
         let is_as_before = seen.existing.as_ref().zip(before).is_some_and(|(now, before)| before.is(now));

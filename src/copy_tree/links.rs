@@ -37,7 +37,7 @@ pub(super) fn copy(pair: &Pair<'_>, seen: &Seen<'_>, part: &mut Stats) -> Attemp
     let lost = |errno| pair.wrong(seen.name, "remember the names of", errno);
     let Some(mut known) = context.links.claim(&inode).map_err(lost)? else { return first(pair, &inode, seen, part) };
     let joined = match is_as_trusted(pair, seen, &inode, &mut known) {
-        Ok(true) => writer::again(join(pair, seen, &known), |error| join_beside(pair, seen, &inode, &known, error)),
+        Ok(true) => writer::retry(join(pair, seen, &known), |error| join_beside(pair, seen, &inode, &known, error)),
         Ok(false) => Ok(Joined::Different),
         Err(failure) => Err(failure),
     };

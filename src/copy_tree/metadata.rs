@@ -1,5 +1,5 @@
 //! Copies the metadata of a source to its entry in the destination, as far as this process has the right to set it.
-//! Directories are in `leaving`, setting it is in `give` of `tree::writer`.
+//! Directories are in `leaving`, setting it is in `set_metadata` of `tree::writer`.
 
 use super::file::{self, Kept};
 use super::outcome;

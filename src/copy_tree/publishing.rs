@@ -102,7 +102,7 @@ fn merge(
                 seal(context, there, &place.path, &seals);
                 Ok(())
             }
-            Err(Errno::EXIST) => writer::again(attempt(), |_| attempt()),
+            Err(Errno::EXIST) => writer::retry(attempt(), |_| attempt()),
             Err(errno) => context.failed(&path, "put in place", errno),
         };
         if let Err(failure) = result {

@@ -1,8 +1,8 @@
 //! Compares two snapshots, or a snapshot with the sources as they are now.
 //!
-//! `stream` has the records of a snapshot, `live` makes those of the sources; `merge` passes both in step, `judge.rs`
-//! compares two records. `changes` holds the differences back until `renames` has found which removed and added entries
-//! are the same; `difference` is the form in which they are reported.
+//! `stream` has the records of a snapshot, `live` makes those of the sources; `merge` passes both in step,
+//! `compare_records.rs` compares two records. `changes` holds the differences back until `renames` has found which
+//! removed and added entries are the same; `difference` is the form in which they are reported.
 
 mod changes;
 mod difference;
@@ -15,8 +15,8 @@ mod stream;
 pub use difference::{Difference, Facts};
 pub use stats::Stats;
 
+use super::compare_records::{Judge, Side};
 use super::devices::Devices;
-use super::judge::{Judge, Side};
 use super::live_record;
 use super::manifest::{Item, Reader};
 use super::part::Part;

@@ -1,9 +1,9 @@
 //! Measures what each snapshot alone holds, and what a set of snapshots would free. Nothing here writes.
 
-use super::kept::{self, Figures, Work};
 use super::measured::measured;
 use super::prune::forecast::forecast;
 use super::repository::Repository;
+use super::space_maps::{self, Figures, Work};
 use crate::error::Result;
 use crate::monitor::Monitor;
 use crate::usage;
@@ -142,11 +142,11 @@ fn measure(
     let usage = usage::Options { sync: options.sync, threads: options.threads };
     // The sync of the filesystem, if any, is the first thing that each of these does.
     if all {
-        kept::prepare(repository, names, options.measure_again, &usage, monitor, work)?;
+        space_maps::prepare(repository, names, options.measure_again, &usage, monitor, work)?;
     }
     let figures = match options.measure_again || names.is_empty() {
         true => None,
-        false => kept::figures(repository, names, (true, all), &usage, monitor, work)?,
+        false => space_maps::figures(repository, names, (true, all), &usage, monitor, work)?,
     };
     match figures {
         Some(Figures { rows, set }) => Ok(Measurement { set, rows, errors: 0, from_maps: true }),

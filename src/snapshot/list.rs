@@ -4,9 +4,9 @@
 mod each_file;
 mod reverse_map;
 
-use super::kept;
 use super::manifest::{Header, Time, Totals};
 use super::repository::{self, Added, Marks, Repository, SnapshotInfo};
+use super::space_maps;
 use crate::error::{Error, Result};
 use crate::monitor::{Amount, Event, Monitor};
 use crate::util::pool::Pool;
@@ -100,7 +100,7 @@ pub fn list(repo: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Sta
     let pool = pool.map_err(|_| Error::failed("start the threads that measure"))?;
     let mut names: Vec<String> = listing.snapshots.iter().map(|info| info.name.clone()).collect();
     names.extend(listing.unlisted);
-    let (mut only_here, has_all_maps) = kept::alone(&repository, &names);
+    let (mut only_here, has_all_maps) = space_maps::alone(&repository, &names);
     let mut measured = HashMap::new();
     if options.exclusive {
         let names: Vec<String> = listing.snapshots.iter().map(|info| info.name.clone()).collect();

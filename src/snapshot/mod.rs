@@ -2,20 +2,18 @@
 
 pub mod adopt;
 pub mod cat;
+mod compare_records;
 pub mod create;
 mod devices;
 pub mod diff;
 pub mod du;
 pub mod find;
-mod judge;
-mod kept;
 pub mod list;
 mod live_record;
 pub mod log;
 mod lookup;
 pub(crate) mod manifest;
 mod measured;
-mod noting;
 #[cfg(feature = "offsite")]
 pub mod offsite;
 mod outgoing;
@@ -23,6 +21,7 @@ mod part;
 pub mod prune;
 pub mod receive;
 mod recorded;
+mod recording_monitor;
 pub mod remove;
 pub mod replicate;
 pub mod report;
@@ -31,6 +30,7 @@ pub mod restore;
 pub(crate) mod send;
 mod skipped;
 mod source_path;
+mod space_maps;
 mod ssh;
 pub(crate) mod stream;
 pub mod tag;

@@ -23,8 +23,8 @@ pub use super::repository::{Problems, Verification};
 pub use crate::monitor::Note;
 
 use super::manifest::Time;
-use super::noting::{Notes, Noting};
 use super::prune::calendar::Calendar;
+use super::recording_monitor::{Notes, Noting};
 use super::repository::{self, Repository};
 use crate::error::Result;
 use crate::fs::procfs;

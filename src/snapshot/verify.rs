@@ -45,7 +45,7 @@ mod work;
 pub use options::{Options, RepairFrom};
 pub use stats::{Row, Stats, Stopped};
 
-use super::noting::Noting;
+use super::recording_monitor::Noting;
 use super::repository::{self, Clearing, Lock, Repository};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fs::data_loss::is_data_loss;

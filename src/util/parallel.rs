@@ -33,7 +33,7 @@ pub(crate) fn each<T: Send, R: Send>(threads: usize, items: Vec<T>, work: impl F
     std::thread::scope(|scope| {
         for number in 1..threads {
             // If no thread can be started, this one does all the work.
-            let _ = std::thread::Builder::new().name(format!("crew-{number}")).spawn_scoped(scope, run);
+            let _ = std::thread::Builder::new().name(format!("worker-{number}")).spawn_scoped(scope, run);
         }
         run();
     });

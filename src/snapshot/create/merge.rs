@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::fs::status::Time;
 use crate::monitor::{Change, Event, Monitor};
 use crate::snapshot::manifest::{self, Entry, FileBody, Item, Items, Stored, Writer, compare_paths};
-use crate::snapshot::noting::Noting;
+use crate::snapshot::recording_monitor::Noting;
 use crate::tree::walk::absolute;
 use crate::util::path::join;
 use std::cmp::Ordering;

@@ -70,7 +70,7 @@ use crate::fs::filesystem::{Filesystem, Kind};
 use crate::fs::procfs;
 use crate::monitor::{Event, Monitor};
 use crate::snapshot::manifest::{self, Header, Time, Writer};
-use crate::snapshot::noting::{Notes, Noting};
+use crate::snapshot::recording_monitor::{Notes, Noting};
 use crate::snapshot::repository::{
     self, BlockHashes, Clearing, Latest, Problems, Published, Repository, Seen, Staging, Start,
 };

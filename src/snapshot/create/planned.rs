@@ -7,7 +7,7 @@ use super::stats::Stats;
 use crate::error::{Error, Result};
 use crate::fs::status::Status;
 use crate::monitor::{Amount, Change};
-use crate::snapshot::judge::{Judge, Side, state};
+use crate::snapshot::compare_records::{Judge, Side, state};
 use crate::snapshot::live_record;
 use crate::snapshot::manifest::{Body, Directory as Record, Entry, Item, Meta};
 use crate::tree::walk::{Directory, absolute};

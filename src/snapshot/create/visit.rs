@@ -19,7 +19,7 @@ use super::watch::{LastRun, Watch};
 use crate::error::{Error, Result};
 use crate::monitor::{Amount, Monitor};
 use crate::snapshot::manifest::Writer;
-use crate::snapshot::noting::Noting;
+use crate::snapshot::recording_monitor::Noting;
 use crate::snapshot::repository::Seen;
 use crate::tree::exclude::Filter;
 use crate::tree::walk::{self, Sources};

@@ -10,7 +10,7 @@ use super::stats::Stats;
 use crate::error::Result;
 use crate::fs::identity::Identity;
 use crate::monitor::{Change, Event, Monitor};
-use crate::snapshot::judge::{name, state};
+use crate::snapshot::compare_records::{name, state};
 use crate::snapshot::manifest::Item;
 use crate::tree::walk::absolute;
 use crate::util::path::{is_below, join, split};

@@ -6,7 +6,7 @@ use super::stream::{Located, Stream};
 use crate::error::Result;
 use crate::fs::identity::Identity;
 use crate::monitor::{Amount, Change, Monitor};
-use crate::snapshot::judge::{Judge, meta, name};
+use crate::snapshot::compare_records::{Judge, meta, name};
 use crate::snapshot::manifest::{Item, compare_paths};
 use crate::snapshot::skipped::Skipped;
 use std::cmp::Ordering;

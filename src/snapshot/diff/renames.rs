@@ -58,7 +58,7 @@ impl Candidate {
         state: (u32, u32, u32, i64, u32),
         held: u32,
     ) -> Candidate {
-        let meta = crate::snapshot::judge::meta(item);
+        let meta = crate::snapshot::compare_records::meta(item);
         let (mut shape, mut content, mut is_proof) = (Digest::default(), 0, !meta.recheck && identity.is_some());
         let is_directory = match item {
             Item::Directory(_) => true,

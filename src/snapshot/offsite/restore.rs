@@ -1,8 +1,8 @@
 //! Restores a snapshot from a store, or parts of it. The library writes the files.
 //!
-//! The library stops at the first entry that it cannot write or read. So `room` keeps entries from it that cannot be
-//! written, and removes files that the library must not write to, as `trust` says. The library does not compare content
-//! with its hash either. So `mend` then goes through the files one by one.
+//! The library stops at the first entry that it cannot write or read. So `prepare_target` keeps entries from it that
+//! cannot be written, and removes files that the library must not write to, as `trust` says. The library does not
+//! compare content with its hash either. So `repair_content` then goes through the files one by one.
 //!
 //! A file with its final size and time counts as restored in the next run. So the library writes the content of all
 //! files first, then comes a sync, and only then it sets times and all other metadata, as `tree::writer::after_sync`
@@ -11,9 +11,9 @@
 mod damage;
 mod durable;
 mod job;
-mod mend;
 mod obstacle;
-mod room;
+mod prepare_target;
+mod repair_content;
 mod selection;
 mod trust;
 
@@ -26,7 +26,7 @@ use crate::error::{Error, Result};
 use crate::monitor::Monitor;
 use job::Job;
 pub use job::RestoreOptions;
-use room::Room;
+use prepare_target::Room;
 use rustic_core::{LocalDestination, RestorePlan};
 use selection::{Parts, Selection};
 use std::any::Any;
@@ -137,7 +137,7 @@ fn run(job: &Job<'_>, stored: &Stored) -> Result<RestoreStats> {
     };
     if !job.options.dry_run {
         fill(job, &room, || job.repository.restore(plan, &library, std::iter::empty(), &to))?;
-        let lost = mend::mend(job, &selection, &room)?;
+        let lost = repair_content::repair_content(job, &selection, &room)?;
         stats.files = stats.files.saturating_sub(lost.files);
         stats.restored_bytes = stats.restored_bytes.saturating_sub(lost.bytes);
         // Now all files are whole, and lack only their metadata.
@@ -153,7 +153,8 @@ fn run(job: &Job<'_>, stored: &Stored) -> Result<RestoreStats> {
     }
 }
 
-/// Runs the library. If it fails for a reason that may concern only some of the files, they are left to `mend`.
+/// Runs the library. If it fails for a reason that may concern only some of the files, they are left to
+/// `repair_content`.
 fn fill(job: &Job<'_>, room: &Room<'_>, work: impl FnOnce() -> rustic_core::RusticResult<()>) -> Result<()> {
     let error = match catch_unwind(AssertUnwindSafe(work)) {
         Ok(Ok(())) => return Ok(()),

@@ -5,7 +5,7 @@ use super::transfer::{begun, snapshot};
 use crate::error::{Error, Result};
 use crate::monitor::{Event, Monitor};
 use crate::snapshot::manifest::Time;
-use crate::snapshot::noting::Noting;
+use crate::snapshot::recording_monitor::Noting;
 use crate::snapshot::repository::{self, Clearing, Repository};
 use crate::snapshot::stream::{Begin, Failure, Input, Offered, Op, Output, Reply, State, damage};
 use crate::util::semaphore::waiters;

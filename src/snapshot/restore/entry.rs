@@ -17,7 +17,7 @@ use std::os::fd::AsFd as _;
 /// If somebody else made it meanwhile, or changed its metadata, the decision is repeated: another run may be restoring
 /// it at the same time. Then a file with other content is kept.
 pub(super) fn restore(context: &Context<'_>, place: &Place, entry: &Entry) -> Attempt<Outcome> {
-    writer::again(once(context, place, entry, false), |_| once(context, place, entry, true))
+    writer::retry(once(context, place, entry, false), |_| once(context, place, entry, true))
 }
 
 /// `came_meanwhile`: an existing entry was not there when the entry was first looked at, so it is not replaced.

@@ -1,5 +1,5 @@
 //! Sets the metadata of an entry of the target as in the snapshot, whatever the rights of this process: refused
-//! metadata is an error. `directory` does so for directories, setting it is in `give` of `tree::writer`.
+//! metadata is an error. `directory` does so for directories, setting it is in `set_metadata` of `tree::writer`.
 
 use super::context::Context;
 use super::origin::Origin;

@@ -21,7 +21,7 @@ use crate::fs::openat;
 use crate::fs::spill::Spill;
 use crate::fs::status::Status;
 use crate::monitor::{Amount, Monitor};
-use crate::snapshot::judge::meta;
+use crate::snapshot::compare_records::meta;
 use crate::snapshot::manifest::{Entry, Item, Reader};
 use crate::snapshot::repository::{self, Repository};
 use crate::snapshot::stream::{Begin, Content, DevicePairs, Digest, Op, Output, Place, Position, RecordDigest, Side};

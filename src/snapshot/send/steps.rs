@@ -1,7 +1,7 @@
 //! The records of a snapshot in step with those of its base.
 
 use crate::error::Result;
-use crate::snapshot::judge::name;
+use crate::snapshot::compare_records::name;
 use crate::snapshot::manifest::{Item, Items, compare_paths};
 use std::cmp::Ordering;
 

@@ -3,7 +3,7 @@
 use super::options::Options;
 use super::stats::Stats;
 use crate::snapshot::manifest::Time;
-use crate::snapshot::noting::{Notes, Noting};
+use crate::snapshot::recording_monitor::{Notes, Noting};
 use crate::snapshot::repository::{self, Repository, Verification};
 
 /// Records a verification that ran to its end.

@@ -1,6 +1,6 @@
 //! Links, devices, named pipes and sockets: creates them without opening them.
 
-use super::give::pin;
+use super::set_metadata::pin;
 use super::{Attempt, Inode, Slot, Target, Temporary};
 use crate::fs::metadata::Creator;
 use crate::fs::status::Status;

@@ -3,7 +3,7 @@
 //! 1. [`Slot::look`] examines the existing entry, and `decide` decides.
 //! 2. A regular file is made, filled, finished and put in its place as `new_file` describes. Every other entry but a
 //!    directory is made by [`Slot::make_node`](super::Slot::make_node), and put in its place.
-//! 3. An existing entry with the right content only gets its metadata: `give`.
+//! 3. An existing entry with the right content only gets its metadata: `set_metadata`.
 //!
 //! The run decides where content and metadata come from, and what it counts and reports. A call on the target that
 //! fails is a [`Failure`] with the action that is named here, so both commands use the same words.

@@ -1,5 +1,5 @@
 //! Enters a subdirectory of the target: finds or creates it, and opens an existing one. Its final metadata, which may
-//! forbid working in it, comes when everything in it is done: `give`.
+//! forbid working in it, comes when everything in it is done: `set_metadata`.
 
 use super::{Attempt, Entering, Slot, Target};
 use crate::fs::openat;

@@ -1,7 +1,7 @@
 //! Whether two snapshots have the same tree. Then the later one needs no walk.
 
 use crate::error::Result;
-use crate::snapshot::judge::meta;
+use crate::snapshot::compare_records::meta;
 use crate::snapshot::manifest::{Item, Meta, Reader};
 use crate::snapshot::send::is_same;
 

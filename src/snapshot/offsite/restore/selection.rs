@@ -2,7 +2,7 @@
 
 use super::damage::{Unread, damaged, unread};
 use super::job::Job;
-use super::room::Room;
+use super::prepare_target::Room;
 use crate::error::{Error, Result};
 use crate::snapshot::offsite::store::Store;
 use crate::snapshot::offsite::stored::Stored;

@@ -1,12 +1,12 @@
-//! The second pass: each file is compared with its content, block by block, and mended. The library stops at damage,
+//! The second pass: each file is compared with its content, block by block, and repaired. The library stops at damage,
 //! and does not compare what it decrypts with its hash.
 //!
-//! A file that cannot be mended is removed, so that it does not look whole.
+//! A file that cannot be repaired is removed, so that it does not look whole.
 
 use super::damage::{Unread, damaged, unread};
 use super::job::Job;
 use super::obstacle::vacate;
-use super::room::{Room, inode};
+use super::prepare_target::{Room, inode};
 use super::selection::{Parts, Selection};
 use crate::error::{Error, Result};
 use crate::snapshot::offsite::verified;
@@ -28,8 +28,8 @@ pub(super) struct Lost {
     pub(super) bytes: u64,
 }
 
-/// Mends all files. The room skips lost ones from now on.
-pub(super) fn mend(job: &Job<'_>, selection: &Selection, room: &Room<'_>) -> Result<Lost> {
+/// Repairs all files. The room skips lost ones from now on.
+pub(super) fn repair_content(job: &Job<'_>, selection: &Selection, room: &Room<'_>) -> Result<Lost> {
     let mut lost = Lost::default();
     let mut lost_inodes = HashSet::new();
     let mut blocks = Blocks { job, room, damaged: HashMap::new() };
@@ -47,7 +47,7 @@ pub(super) fn mend(job: &Job<'_>, selection: &Selection, room: &Room<'_>) -> Res
             }
             continue;
         }
-        if let Err(error) = blocks.mend_file(&node, &to)? {
+        if let Err(error) = blocks.repair_file(&node, &to)? {
             room.skip(&path, error);
             if let Some(error) = room.failure() {
                 return Err(error);
@@ -69,8 +69,8 @@ struct Blocks<'r> {
 }
 
 impl Blocks<'_> {
-    /// Mends a file. The outer error ends the job, the inner one only concerns this file.
-    fn mend_file(&mut self, node: &Node, to: &Path) -> Result<Result<()>> {
+    /// Repairs a file. The outer error ends the job, the inner one only concerns this file.
+    fn repair_file(&mut self, node: &Node, to: &Path) -> Result<Result<()>> {
         if let Ok(found) = fs::symlink_metadata(to) {
             if !self.job.options.verify && self.room.is_whole(to, &found, node) {
                 return Ok(Ok(()));
@@ -91,12 +91,12 @@ impl Blocks<'_> {
             Ok(file) => file,
             Err(cause) => return Ok(Err(Error::io("restore", to, cause))),
         };
-        let mended = self.fill(node, to, &mut file)?;
-        if mended.is_err() {
+        let repaired = self.fill(node, to, &mut file)?;
+        if repaired.is_err() {
             // It would look whole. An error shows in the next job.
             let _ = fs::remove_file(to);
         }
-        Ok(mended)
+        Ok(repaired)
     }
 
     /// Whether a file has the content of its node.

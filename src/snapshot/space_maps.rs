@@ -1,5 +1,5 @@
-//! The kept maps of snapshots (`usage::kept`): made by `du`, and used for the figures of `du`, `list` and dry runs.
-//! Without maps everything is measured.
+//! The maps of the space that snapshots hold (`usage::kept`): made by `du`, and used for the figures of `du`, `list`
+//! and dry runs. Without maps everything is measured.
 
 use super::repository::{self, MapDraft, Repository};
 use crate::error::Result;

@@ -1,4 +1,4 @@
-//! Room in the target for each entry. The library replaces nothing but the content of files, and one entry that it
+//! Prepares the target for each entry. The library replaces nothing but the content of files, and one entry that it
 //! cannot write ends its job. So such an entry is reported here, and the library never sees it.
 
 use super::damage::{damaged, ends_run};
