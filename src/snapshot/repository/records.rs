@@ -1,5 +1,6 @@
-//! The files about one snapshot that only inform: in `.pleach/KIND/NAME`. A snapshot without them is complete, so
-//! nothing here fails a run. `added`, `problems`, `maps` and `seen` know their content.
+//! The files about one snapshot beside its manifest: in `.pleach/KIND/NAME`. A snapshot without them is complete, so
+//! nothing here fails a run. But without `origin`, a replica is taken for another snapshot. `added`, `origin`, `maps`,
+//! `problems` and `seen` know their content.
 
 use super::added::ADDED;
 use super::dir::{Dir, os};
