@@ -353,7 +353,7 @@ on_filesystems! {
         let errors = json.lines::<json_lines::Problem>();
         assert!(errors.iter().all(|error| error.code == "permission-denied" && error.path.is_some()), "{errors:?}");
         assert_eq!((errors.len() as u64, number(&json.summary(), "errors")), (300, 300));
-        // Work goes on even if nobody reads the messages.
+        // Work continues even if nobody reads the messages.
         let before = published(&repo).len();
         let (reader, writer) = std::io::pipe().expect("a pipe can be made");
         drop(reader);

@@ -1,5 +1,5 @@
 //! Each kind of damage to each thing that pleach keeps or reads, and then each command: none panics, exhausts the
-//! memory, hangs, or claims a success that is none.
+//! memory, hangs, or falsely claims success.
 //!
 //! The kinds are in `kinds`, the things in `objects`, the commands in `commands`; each says which combinations make no
 //! sense, and why. `site` makes the repository, `judge` decides what a command may do.
@@ -28,7 +28,7 @@ use std::process::{self, Stdio};
 const SECONDS: &str = "60";
 const ADDRESSES: &str = "--as=2147483648";
 
-/// Of the kinds of damage to each thing, one in so many is chosen, and another one in each run of the tests.
+/// Of this many kinds of damage to each thing, one is chosen, and another one in each run of the tests.
 /// `PLEACH_TEST_DAMAGE=1` chooses all.
 const PART: usize = 8;
 

@@ -10,10 +10,10 @@ use std::path::Path;
 use xtask::documents::{self, Document, Line};
 use xtask::{command, shell};
 
-/// Names in capitals that are no value of an option, and a value for each.
+/// Names in capitals that are not a value of an option, and a value for each.
 const PLACEHOLDERS: [(&str, &str); 2] = [("N", "1"), ("SHELL", "bash")];
 
-/// The command of the completion scripts, which is no part of the command line.
+/// The command of the completion scripts, which is not part of the command line.
 const HIDDEN: &str = "__complete";
 
 /// The options of other programs in the documents.
@@ -237,7 +237,7 @@ fn each_example_of_the_help_parses() {
     for text in command_line::help_texts() {
         let (_, below) = text.split_once("Examples:\n").expect("the help of each command has examples");
         let lines: Vec<_> = below.lines().take_while(|line| !line.is_empty()).collect();
-        // A long command goes on below. Two blanks end it, and more of them begin a line with a comment.
+        // A long command continues below. Two blanks end it, and more of them begin a line with a comment.
         let joined = lines.join("\n").replace(" \\\n      ", " ");
         let commands = joined.lines().filter_map(|line| line.strip_prefix("  ")).filter(|line| !line.starts_with(' '));
         for example in commands.map(|line| line.split("  ").next().unwrap_or(line)) {

@@ -126,7 +126,7 @@ on_filesystems! {
         std::os::unix::fs::symlink("target", &link).expect("a link can be made");
         finish(Command::new("mkfifo").arg(&fifo)).expect(0);
         for path in [&link, &fifo, &out] {
-            let run = draw(&dir, path).expect(1).saying("no regular file is there");
+            let run = draw(&dir, path).expect(1).saying("not a regular file");
             assert_eq!(run.stdout, "");
         }
         // A slip: the first file is taken for the picture's name.

@@ -111,7 +111,7 @@ on_filesystems! {
 
     [xfs] fn equal_addresses_on_two_filesystems_are_not_shared(fs: &Filesystem) {
         let elsewhere = fs.elsewhere();
-        // So many files that some address of one filesystem also occurs on the other.
+        // Enough files that some address of one filesystem also occurs on the other.
         let mut files = Vec::new();
         for n in 0..8 {
             for file in [fs.join(format!("{n}")), elsewhere.join(format!("{n}"))] {

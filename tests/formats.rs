@@ -23,7 +23,7 @@ on_filesystems! {
         assert_eq!(files.len(), 300);
         let (filefrag, _, _) = assert_like_the_tools(&files);
         let extents = filefrag.split(|byte| *byte == b'\n').filter(|line| line.windows(3).any(|part| part == b".. "));
-        assert!(extents.count() > 100_000, "one of them has so many extents");
+        assert!(extents.count() > 100_000, "one of them has that many extents");
     }
 
     fn each_file_alone_is_told_as_the_tools_tell_it(fs: &Filesystem) {
@@ -85,7 +85,7 @@ on_filesystems! {
             // It cannot continue while the pipe is full, so the measurement does not depend on timing.
             stdout.read_exact(&mut [0; 100]).expect("the listing has begun");
             let early = peak_memory(child.id());
-            stdout.read_exact(&mut vec![0; all - (256 << 10)]).expect("the listing goes on");
+            stdout.read_exact(&mut vec![0; all - (256 << 10)]).expect("the listing continues");
             let late = peak_memory(child.id());
             std::io::copy(&mut stdout, &mut std::io::sink()).expect("the listing ends");
             assert!(child.wait().expect("it ends").success());

@@ -43,7 +43,7 @@ fn random_changes_give_the_tree_and_the_manifest_of_a_walk_of_everything() {
     own.assert_clean();
 }
 
-/// Compares narrow walks with walks of everything after random changes, for so many nights each.
+/// Compares narrow walks with walks of everything after random changes, for this number of nights each.
 fn random_changes(kind: Kind, own: &Own, repos: &Own, last_night: u64) {
     let sequences = env::var("PLEACH_TEST_SEQUENCES").map_or(12, |number| number.parse().expect("it is a number"));
     let seed = seed();

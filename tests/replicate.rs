@@ -266,7 +266,7 @@ on_filesystems! {
         let (repo, to) = (repository(fs), fs.join("to"));
         let run = receive(&to, &stream(&repo, "two", Some("one")), &[]).expect(1);
         run.saying(&format!("cannot find the snapshot one, which the stream is based on, in {}", to.display()));
-        // Another snapshot of that name is no base.
+        // Another snapshot of that name is not a base.
         take("one", &fs.dir("other source"), &to);
         receive(&to, &stream(&repo, "two", Some("one")), &[]).expect(1).saying("it is another one");
         let run = receive(&to, &stream(&repo, "one", None), &[]).expect(1);

@@ -298,7 +298,7 @@ on_filesystems! {
         tree::plain(&source);
         snapshot(&source, &repo);
         let one = page(&repo, &fs.join("one.html"), 0);
-        assert!(one.contains("There are no two snapshots to compare"));
+        assert!(one.contains("Comparing needs at least two snapshots"));
         assert_links_lead_somewhere(&one);
         pleach(["remove".as_ref(), repo.as_os_str(), "latest".as_ref()]).expect(0);
         let none = page(&repo, &fs.join("none.html"), 0);
@@ -347,7 +347,7 @@ on_filesystems! {
         write_page().expect(0);
         fs::remove_file(&file).unwrap();
         std::os::unix::fs::symlink(source.join("a"), &file).unwrap();
-        write_page().expect(1).saying("no regular file");
+        write_page().expect(1).saying("not a regular file");
         finish(&mut report_command(&repo, &["--html".as_ref(), fs.join("no/where").as_os_str()])).expect(1);
     }
 

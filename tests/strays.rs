@@ -1,4 +1,4 @@
-//! Directories in a repository that are no snapshots: the trees that somebody renamed, and others.
+//! Directories in a repository that are not snapshots: the trees that somebody renamed, and others.
 
 use crate::harness::json_lines::Warning;
 use crate::harness::*;
@@ -25,7 +25,7 @@ on_filesystems! {
         fs::rename(repo.join("two"), repo.join("zwei")).unwrap();
         for command in ["list", "prune"] {
             let more: &[&str] = if command == "prune" { &["--keep-last=9"] } else { &[] };
-            run(command, &repo, more).saying("no manifest for").saying("zwei").saying("the snapshot two has no tree");
+            run(command, &repo, more).saying("zwei has no manifest").saying("the snapshot two has no tree");
         }
         let warned = run("list", &repo, &["--json"]).lines::<Warning>();
         assert_eq!(warned[0].code, "no-manifest");
@@ -60,10 +60,10 @@ on_filesystems! {
             } else {
                 write(&place, b"see elsewhere");
             }
-            run("list", &repo, &[]).saying("no tree of a snapshot").saying("repo/two");
-            run("prune", &repo, &["--keep-last=9"]).saying("no tree of a snapshot");
+            run("list", &repo, &[]).saying("repo/two is not the tree of its snapshot");
+            run("prune", &repo, &["--keep-last=9"]).saying("is not the tree of its snapshot");
             let name = if is_link { "four" } else { "five" };
-            pleach(snapshot_named(name, &source, &repo)).expect(0).saying("no tree of a snapshot");
+            pleach(snapshot_named(name, &source, &repo)).expect(0).saying("is not the tree of its snapshot");
             pleach(snapshot_named("two", &source, &repo)).expect(1).saying("choose another name");
             for more in [&[][..], &["two"]] {
                 let args = [OsStr::new("verify"), "--json".as_ref(), repo.as_os_str()];
@@ -93,10 +93,10 @@ on_filesystems! {
         let back = fs.join("back");
         finish(Command::new("btrfs").args(["-q", "subvolume", "snapshot"]).args([&subvolume, &back])).expect(0);
         let repo = back.join("repo");
-        run("list", &repo, &[]).saying("no tree of a snapshot").saying("repo/one and 1 more").saying("no snapshots");
+        run("list", &repo, &[]).saying("repo/one and 1 more are not the trees").saying("no snapshots");
         pleach([OsStr::new("replicate"), copy.as_ref(), repo.as_ref()]).expect(1).saying("is elsewhere; remove this");
         pleach([OsStr::new("verify"), repo.as_ref()]).expect(4);
-        pleach(snapshot_named("three", &source, &repo)).expect(0).saying("no tree of a snapshot");
+        pleach(snapshot_named("three", &source, &repo)).expect(0).saying("are not the trees of their snapshots");
         assert_eq!(listed(&repo), ["three"]);
         for name in ["one", "two"] {
             fs::remove_dir(repo.join(name)).unwrap();

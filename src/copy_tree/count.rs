@@ -7,7 +7,7 @@ use crate::fs::status::Status;
 use crate::monitor::Amount;
 use rustix::fs::FileType;
 
-/// Counts an entry that is now as wanted. `status` is that of the source. `is_there`: its content existed already.
+/// Counts an entry that is complete now. `status` is that of the source. `is_there`: its content existed already.
 pub(super) fn entry(context: &Context<'_>, status: &Status, is_there: bool, part: &mut Stats) {
     part.bytes = match status.file_type() {
         FileType::RegularFile => part.bytes.saturating_add(status.size),

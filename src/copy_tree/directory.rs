@@ -84,7 +84,7 @@ fn below(
     let slot = above.slot(context, name, wanted);
     let made = |target, fresh, inherited| {
         let place = Place::new(slot.path(), target, &context.devices, inherited, fresh);
-        place.map_err(|errno| slot.failure("look at", errno))
+        place.map_err(|errno| slot.failure("read the status of", errno))
     };
     let inherited = || Inherited { inherits: false, ..above.dir.inherited };
     let may_stage = staging::is_possible(context, above) && (above.fresh || slot.look()?.is_none());

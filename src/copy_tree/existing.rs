@@ -36,7 +36,7 @@ pub(super) fn enter(
     let inherited = Inherited::of(&target);
     let appeared = may_have_changed_since(status.ctime, context.begun, context.clocks.of(status.dev, &target));
     let place = Place::new(slot.path(), Some(target), &context.devices, inherited, false)
-        .map_err(|errno| slot.failure("look at", errno))?
+        .map_err(|errno| slot.failure("read the status of", errno))?
         .appeared(appeared);
     clear(context, &place);
     Ok(place)

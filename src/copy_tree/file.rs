@@ -197,7 +197,7 @@ pub(super) fn put(
         Put::Settled(fileattr) => refused.fileattr.add(fileattr),
         Put::Unsynced(file) => {
             if has_others {
-                let status = Status::of(&file).map_err(|errno| slot.failure("look at", errno))?;
+                let status = Status::of(&file).map_err(|errno| slot.failure("read the status of", errno))?;
                 let temporary = file.temporary_name().map(<[u8]>::to_vec);
                 placed.waiting = Some(Waiting { inode: (status.dev, status.ino), temporary });
             }

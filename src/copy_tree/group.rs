@@ -13,7 +13,7 @@ use crate::fs::status::Status;
 /// The most data that is prefetched for a group.
 const AHEAD: u64 = 16 << 20;
 
-/// Copies small files, each with one name, that do not exist or are not as wanted.
+/// Copies small files, each with one name, that do not exist or differ.
 pub(super) fn copy(pair: &Pair<'_>, group: &mut [Seen<'_>], part: &mut Stats) -> Result<()> {
     let context = pair.context;
     let before = (part.files, part.copied_bytes);

@@ -120,7 +120,7 @@ impl Plan {
     pub(super) fn new(named: &[PathBuf], destination: &Path, into: Placement) -> Result<Plan> {
         let sources = named.iter().map(|path| Source::find(path)).collect::<Result<Vec<_>>>()?;
         let Destination { top, shown, name } = Destination::find(destination, &sources, into)?;
-        let failed = |errno| Error::io("look at the destination", &shown, errno);
+        let failed = |errno| Error::io("read the status of the destination", &shown, errno);
         let status = Status::of(&top).map_err(failed)?;
         let above = openat::ancestors(&top).map_err(failed)?;
         let mut steps = Steps::default();

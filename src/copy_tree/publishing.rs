@@ -73,7 +73,7 @@ pub(super) fn found(
         Subdir::Made(target) => {
             let inherited = Inherited { inherits: false, ..inherited };
             let made = Place::new(slot.path(), Some(target), &context.devices, inherited, true);
-            made.map_err(|errno| slot.failure("look at", errno))
+            made.map_err(|errno| slot.failure("read the status of", errno))
         }
         Subdir::Missing => context.failed(&slot.path(), "make the directory", Errno::NOENT),
     }

@@ -111,7 +111,7 @@ impl File {
     /// # Errors
     /// If that is unknown.
     pub(crate) fn place(&self) -> Result<Place> {
-        let failed = |errno: Errno| Error::io("look at the filesystem of", &self.path, errno);
+        let failed = |errno: Errno| Error::io("query the filesystem of", &self.path, errno);
         let statfs = rustix::fs::fstatfs(&self.fd).map_err(failed)?;
         let statfs_block = statfs.f_bsize as u64;
         let block_size = sys::block::size(&self.fd).map(u64::from).unwrap_or(0);
@@ -135,7 +135,7 @@ impl File {
     }
 
     fn status_now(&self) -> Result<Status> {
-        Status::of(&self.fd).map_err(|errno| Error::io("look at", &self.path, errno))
+        Status::of(&self.fd).map_err(|errno| Error::io("read the status of", &self.path, errno))
     }
 }
 

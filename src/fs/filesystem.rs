@@ -151,7 +151,7 @@ impl Filesystem {
     ///
     /// Creates and clones two unnamed files, which leave nothing behind.
     pub fn probe(dir: impl AsFd, path: &Path) -> Result<Filesystem> {
-        let failed = |errno: Errno| Error::io("look at the filesystem of", path, errno);
+        let failed = |errno: Errno| Error::io("query the filesystem of", path, errno);
         let statfs = rustix::fs::fstatfs(&dir).map_err(failed)?;
         let kind = Kind::from_statfs(&statfs);
         let id = Self::identify(&dir).map_err(failed)?;

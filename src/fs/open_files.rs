@@ -7,7 +7,7 @@ use rustix::process::{Resource, getrlimit};
 use std::ops::RangeInclusive;
 
 /// Whether an error means that this process or the system can open nothing more at the moment. Every further entry
-/// would fail too, so a run that went on would leave most of them out.
+/// would fail too, so a run that continued would leave most of them out.
 pub(crate) fn is_exhausted(errno: Errno) -> bool {
     matches!(errno, Errno::MFILE | Errno::NFILE | Errno::NOMEM)
 }

@@ -71,7 +71,7 @@ pub(crate) fn open_file_at(root: BorrowedFd<'_>, path: &[u8]) -> Result<OwnedFd>
 /// that can have effects. Whoever can change the tree at this moment is trusted not to do so.
 ///
 /// # Errors
-/// `LOOP` if it is no regular file, as with a symbolic link.
+/// `LOOP` if it is not a regular file, as with a symbolic link.
 pub(crate) fn open_regular(dir: BorrowedFd<'_>, name: &[u8]) -> Result<OwnedFd> {
     let stat = rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)?;
     if is_regular(&stat) { open_file(dir, name) } else { Err(Errno::LOOP) }

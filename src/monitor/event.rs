@@ -49,7 +49,7 @@ pub enum Event<'a> {
     NothingEarlier,
     /// `snapshot`: the directory of the repository was found below a source and skipped.
     RepositorySkipped(&'a Path),
-    /// A directory in the repository has no manifest, so it is no snapshot.
+    /// A directory in the repository has no manifest, so it is not a snapshot.
     Stray {
         /// The directory.
         path: &'a Path,
@@ -276,7 +276,7 @@ pub enum WholeWalk<'a> {
     OtherSubvolumes,
     /// Files are excluded by age, and they grow older without a change.
     ExcludesByAge,
-    /// So much changed that everything is looked at as fast.
+    /// So much changed that looking at everything is as fast.
     ManyChanges,
     /// The filesystem's trees, or the last manifest, could not be read.
     Unreadable,

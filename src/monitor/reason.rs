@@ -72,7 +72,7 @@ impl Skip {
             Skip::Immutable => "it is immutable",
             Skip::NoPermission => "only its owner, root, and who may write to it may share its data",
             Skip::SwapFile => "it is a swap file",
-            Skip::Nocow => "it is NOCOW and its equal is not, or the other way round",
+            Skip::Nocow => "one of the two files is NOCOW, the other is not",
             Skip::ReadOnly => "it is on a read-only mount",
             Skip::Sending => "its subvolume is being sent by btrfs send",
             Skip::OtherFilesystem => "it is on another filesystem",
@@ -84,7 +84,7 @@ impl Skip {
     }
 
     /// Whether the file could have been shared otherwise; the exit status shows it. Files that differ, are inline, in
-    /// use as swap, written in place or gone are no failures.
+    /// use as swap, written in place or gone are not failures.
     pub fn is_error(self) -> bool {
         match self {
             Skip::Differs | Skip::Vanished | Skip::Inline | Skip::SwapFile | Skip::Nocow | Skip::Sparse => false,

@@ -38,7 +38,7 @@ impl Place {
             }
             Err(errno) => return Err(failed(errno)),
         };
-        let failed = |errno: Errno| Error::io("look at the filesystem of", &directory, errno);
+        let failed = |errno: Errno| Error::io("query the filesystem of", &directory, errno);
         let fd = open(&directory, OFlags::RDONLY | OFlags::DIRECTORY)
             .or_else(|_| open(&directory, OFlags::PATH | OFlags::DIRECTORY))
             .map_err(failed)?;

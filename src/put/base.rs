@@ -51,7 +51,7 @@ pub(super) fn open<'a>(destination: &'a Destination, options: &Options) -> Resul
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let fd = rustix::fs::openat(CWD, path, flags, Mode::empty());
     let fd = fd.map_err(|errno| Error::io("open the base", path, errno))?;
-    let status = Status::of(&fd).map_err(|errno| Error::io("look at the base", path, errno))?;
+    let status = Status::of(&fd).map_err(|errno| Error::io("read the status of the base", path, errno))?;
     if status.file_type() != FileType::RegularFile {
         return Err(Error::usage("share with").at(path).hint("only a regular file can be the base"));
     }
@@ -96,7 +96,7 @@ impl<'a> Base<'a> {
         job: &Job<'_>,
     ) -> Result<std::result::Result<Base<'a>, Reason>> {
         let shown = || job.options.base.as_ref().unwrap_or(&destination.shown);
-        let look = |errno| Error::io("look at", shown(), errno);
+        let look = |errno| Error::io("read the status of", shown(), errno);
         let fd = found.fd();
         let now = Time::now();
         let before = Status::of(fd).map_err(look)?;

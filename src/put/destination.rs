@@ -56,7 +56,7 @@ impl Destination {
             }
             Err(errno) => return Err(failed("open", errno)),
         };
-        let status = Status::of(&node).map_err(|errno| failed("look at", errno))?;
+        let status = Status::of(&node).map_err(|errno| failed("read the status of", errno))?;
         match status.file_type() {
             FileType::RegularFile => {}
             FileType::Directory => return Err(usage("it is a directory; name a file in it")),

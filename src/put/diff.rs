@@ -24,10 +24,10 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
 /// Longer runs at another offset are cloned in parts.
 const PART: u64 = 64 << 20;
-/// After so many differing bytes in a row, only one block of the base is read for each piece of the input. The index
+/// After this many differing bytes in a row, only one block of the base is read for each piece of the input. The index
 /// finds the base again, except for zeros.
 const FAR: u64 = 16 << 20;
-/// After so many bytes written, the kernel is asked to write them to the disk.
+/// After this many bytes were written, the kernel is asked to write them to the disk.
 const BEHIND: u64 = 32 << 20;
 
 /// Gives `out`, a clone of the base or an empty file, the content of the input to its end.
@@ -49,7 +49,7 @@ pub(super) fn all(
             job.monitor.advance(Amount { files: 0, bytes: bytes.len() as u64 });
             if let Some(expected) = job.options.expect_size.filter(|expected| weave.at > *expected) {
                 let expected = crate::util::text::count(expected);
-                let why = format!("the input goes on after the {expected} bytes that were expected");
+                let why = format!("the input continues after the {expected} expected bytes");
                 return Err(Failure::Unexpected(why));
             }
             pieces.give_back(bytes);

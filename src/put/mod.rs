@@ -103,9 +103,9 @@ pub fn put(source: Source<'_>, path: &Path, options: &Options, monitor: &dyn Mon
     let destination = Destination::open(path, monitor)?;
     let creator = Creator::current();
     let statfs = rustix::fs::fstatfs(&destination.dir)
-        .map_err(|errno| Error::io("look at the filesystem of", &destination.shown, errno))?;
+        .map_err(|errno| Error::io("query the filesystem of", &destination.shown, errno))?;
     let id = Filesystem::identify(&destination.dir)
-        .map_err(|errno| Error::io("look at the filesystem of", &destination.shown, errno))?;
+        .map_err(|errno| Error::io("query the filesystem of", &destination.shown, errno))?;
     let job = Job {
         options,
         monitor,

@@ -17,7 +17,7 @@ use crate::fs::pread::read_exact;
 use crate::util::digest::prefix;
 use std::os::fd::BorrowedFd;
 
-/// The index is built after so many differing bytes in a row.
+/// The index is built after this many differing bytes in a row.
 const FIRST: u64 = 64 << 10;
 /// The least distance that the index covers, both ways.
 const REACH: u64 = 1 << 20;

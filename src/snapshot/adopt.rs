@@ -131,7 +131,7 @@ pub fn adopt(dirs: &[PathBuf], repo: &Path, options: &Options, monitor: &dyn Mon
         if !is_past {
             let when = text::rfc3339(backup.created.seconds, 0);
             let error = Error::failed("adopt the backup").at(backup.tree());
-            monitor.problem(&error.hint(format!("{when} is no time in the past, since 1970: give the right one")));
+            monitor.problem(&error.hint(format!("{when} is not between 1970 and now; give the correct time")));
             stats.errors += 1;
         }
         is_past
@@ -257,7 +257,7 @@ fn known(repo: &Path, backup: &Backup) -> Result<Option<String>> {
     if !repo.exists() {
         return Ok(None);
     }
-    let status = Status::of(backup.open()?).map_err(|errno| Error::io("look at", backup.tree(), errno))?;
+    let status = Status::of(backup.open()?).map_err(|errno| Error::io("read the status of", backup.tree(), errno))?;
     let repository = Repository::open(repo)?;
     for info in repository.listing()?.snapshots {
         let header = &info.header;
@@ -276,7 +276,7 @@ fn known(repo: &Path, backup: &Backup) -> Result<Option<String>> {
 }
 
 fn of_snapshot(options: &Options, parent: Option<String>) -> create::Options {
-    // Other filesystems that are mounted in a backup by now are no part of it.
+    // Other filesystems that are mounted in a backup by now are not part of it.
     let excludes = exclude::Options { one_file_system: true, ..exclude::Options::default() };
     create::Options {
         tags: options.tags.clone(),

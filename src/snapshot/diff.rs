@@ -171,7 +171,7 @@ impl Compared<'_> {
         let devices = Devices::new(Some(&old), None);
         let unread = Unread::default();
         let repository = Status::of(self.repository.fd())
-            .map_err(|errno| Error::io("look at the repository", self.repository.path(), errno))?;
+            .map_err(|errno| Error::io("read the status of the repository", self.repository.path(), errno))?;
         let visitor = LiveVisitor {
             manifest: &old,
             devices: &devices,

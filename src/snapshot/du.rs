@@ -84,7 +84,7 @@ pub struct Stats {
 /// read once for the set, and once more for each snapshot if there are several. It may be mounted read-only, and no
 /// lock is taken.
 ///
-/// A snapshot that is deleted meanwhile is reported as an event, and is no failure. The others are measured again.
+/// A snapshot that is deleted meanwhile is reported as an event, and is not a failure. The others are measured again.
 ///
 /// Memory: that of [`measure`](crate::usage::measure) for the set alone, whatever the number of snapshots.
 ///

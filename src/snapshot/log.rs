@@ -75,7 +75,7 @@ pub struct Stats {
 }
 
 /// Lists the versions of the absolute path `path` in the repository at `repo`. Two versions with the same content are
-/// one, also if their metadata differs. Times before the first version are no absence.
+/// one, also if their metadata differs. Times before the first version are not an absence.
 ///
 /// ```
 /// use pleach::monitor::Silent;
@@ -176,7 +176,7 @@ pub fn log(repo: &Path, path: &Path, _: &Options, monitor: &dyn Monitor) -> Resu
     Ok(stats)
 }
 
-/// So many records of a subdirectory are passed one after the other: about a block of the manifest.
+/// How many records of a subdirectory are passed one after the other: about a block of the manifest.
 const PASSED: usize = 512;
 
 /// What makes two versions the same.

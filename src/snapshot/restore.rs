@@ -187,11 +187,11 @@ fn open_target(options: &Options) -> Result<Option<OwnedFd>> {
 /// The repository's directory and those above it, by device and inode.
 fn above(repository: &Repository) -> Result<Vec<(u64, u64)>> {
     openat::ancestors(repository.fd())
-        .map_err(|errno| Error::io("look at the directories above", repository.path(), errno))
+        .map_err(|errno| Error::io("read the status of the directories above", repository.path(), errno))
 }
 
 fn refuse_inside(target: &OwnedFd, repository: &Repository, options: &Options) -> Result<()> {
-    let failed = |errno| Error::io("look at the target", &options.target, errno);
+    let failed = |errno| Error::io("read the status of the target", &options.target, errno);
     let root = Status::of(repository.fd()).map_err(failed)?;
     if openat::ancestors(target).map_err(failed)?.contains(&(root.dev, root.ino)) {
         return Err(Error::usage("restore into the repository itself, at")

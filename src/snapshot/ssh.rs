@@ -40,14 +40,14 @@ impl Host {
             Some((name, "")) => (name, None),
             Some((name, rest)) => match rest.strip_prefix(':') {
                 Some(port) => (name, Some(port)),
-                None => return Err(format!("'{rest}' is no port")),
+                None => return Err(format!("'{rest}' is not a valid port")),
             },
             None => match place.split_once(':') {
                 Some((name, port)) => (name, Some(port)),
                 None => (place, None),
             },
         };
-        let port = port.map(|port| port.parse().map_err(|_| format!("'{port}' is no port"))).transpose()?;
+        let port = port.map(|port| port.parse().map_err(|_| format!("'{port}' is not a valid port"))).transpose()?;
         if name.is_empty() {
             return Err("the host is missing".into());
         }
@@ -57,7 +57,7 @@ impl Host {
             word.is_empty() || word.starts_with('-') || word.contains(is_never)
         };
         if let Some(wrong) = [Some(name), user].into_iter().flatten().find(|word| is_wrong(word)) {
-            return Err(format!("'{wrong}' is no name of a host or user"));
+            return Err(format!("'{wrong}' is not a valid host or user name"));
         }
         Ok(Host { user: user.map(str::to_string), name: name.to_string(), port })
     }

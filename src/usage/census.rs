@@ -101,7 +101,7 @@ impl<'a> Census<'a> {
                 return None;
             }
             Err(errno) => {
-                failed("look at", errno);
+                failed("read the status of", errno);
                 return None;
             }
         };
@@ -327,7 +327,7 @@ impl Tally {
         sum.unmapped += by.unmapped;
     }
 
-    /// Of the bytes that were counted as freed, so many are shared. Others are in so many extents.
+    /// Of the bytes that were counted as freed, `shared` are shared. `unshared` others are in this many `extents`.
     pub(super) fn share(&mut self, volume: &Volume, shared: u64, (extents, unshared): (u64, u64)) {
         let sum = self.sum(volume);
         sum.own = sum.own.saturating_sub(shared);

@@ -142,7 +142,7 @@ impl Devices {
         if let Some(device) = known.by_dev.get(&dev) {
             return Ok(Arc::clone(device));
         }
-        let failed = |errno: Errno| Error::io("look at the filesystem of", path, errno);
+        let failed = |errno: Errno| Error::io("query the filesystem of", path, errno);
         let id = Filesystem::identify(&fd).map_err(failed)?;
         let volume = match known.volumes.iter().find(|volume| volume.id == id) {
             Some(volume) => Arc::clone(volume),

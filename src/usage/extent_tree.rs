@@ -65,7 +65,7 @@ impl ExtentTree {
         Ok(ExtentTree { firsts, leaves, is_first, losses })
     }
 
-    /// Notes that items about the extent or block at this address lose so many bytes, and whether an item is deleted.
+    /// Notes how many bytes items about the extent or block at this address lose, and whether an item is deleted.
     pub(super) fn lose(&self, address: u64, bytes: u64, is_deleted: bool) {
         let behind = self.firsts.partition_point(|first| *first <= address);
         let Some(leaf) = behind.checked_sub(1) else { return };
@@ -102,7 +102,7 @@ impl ExtentTree {
     }
 }
 
-/// The leaves that are freed if leaves with so many bytes lose some. A leaf has this `room`.
+/// The number of leaves that are freed if leaves with these numbers of used bytes lose some. A leaf has this `room`.
 ///
 /// Items become shorter before and after others are deleted, in an order that is not known. What comes after the last
 /// deletion in a leaf no longer matters: in a random order, half of it after one deletion, and a tenth after nine.

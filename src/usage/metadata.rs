@@ -68,7 +68,7 @@ impl Doomed {
         self.bytes + (leaves + checksums) * taken
     }
 
-    /// Notes that items about the extent at this address lose so many bytes, and whether an item is deleted.
+    /// Notes how many bytes items about the extent at this address lose, and whether an item is deleted.
     pub(super) fn lose(&self, extent: u64, bytes: u64, is_deleted: bool) {
         if let Some(tree) = &self.extent_tree {
             tree.lose(extent, bytes, is_deleted);

@@ -257,7 +257,7 @@ mod tests {
         assert_eq!(used(&leaf, expected), Some(2 * 25 + 300));
         leaf[HEADER + 25 + 17..HEADER + 25 + 21].copy_from_slice(&u32::MAX.to_le_bytes());
         assert_eq!(used(&leaf, expected), None);
-        assert_eq!(used(&node(2), expected), None, "it is no leaf");
+        assert_eq!(used(&node(2), expected), None, "it is not a leaf");
     }
 
     #[test]

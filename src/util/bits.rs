@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub(crate) struct Bits(Vec<AtomicU64>);
 
 impl Bits {
-    /// So many bits, none of them set.
+    /// `count` bits, none of them set.
     pub(crate) fn new(count: usize) -> Bits {
         Bits((0..count.div_ceil(64)).map(|_| AtomicU64::new(0)).collect())
     }

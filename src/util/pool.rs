@@ -13,7 +13,7 @@ use std::io;
 pub(crate) struct Pool(ThreadPool);
 
 impl Pool {
-    /// Starts so many threads. 0: one for each processor.
+    /// Starts this many threads. 0: one for each processor.
     pub(crate) fn start(threads: usize) -> io::Result<Pool> {
         Self::build(ThreadPoolBuilder::new().num_threads(threads))
     }

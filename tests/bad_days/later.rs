@@ -69,7 +69,7 @@ on_filesystems! {
         tools::assert_equal_trees(&source, &inside(&repo, "two", &source));
         let control = |name: &str| repo.join(".pleach").join(name);
         assert!(control("added/two").exists(), "its cost is recorded");
-        assert!(!control("problems/two").exists(), "it is no problem of the snapshot");
+        assert!(!control("problems/two").exists(), "it is not a problem of the snapshot");
         // After a power cut these may be needed.
         assert!(control("partial/two").exists());
         assert!(control("blocks/one").exists() || !fs.reflinks());

@@ -97,7 +97,7 @@ on_filesystems! {
         tree::plain(&backup);
         pleach(snapshot_named("one", &source, &repo)).expect(0);
         pleach(snapshot_named("two", &source, &repo)).expect(0);
-        // So many names are more than the buffer of stdout has room for.
+        // These names take more than the buffer of stdout has room for.
         let large = fs.dir("large");
         tree::crowded(&large, 3000);
         let (to, new) = (fs.join("to"), fs.join("new"));

@@ -70,7 +70,7 @@ on_filesystems! {
         assert_eq!(fs::read(place("file-0")).unwrap(), b"mine");
         assert_eq!(fs::read(place("file-1")).unwrap(), [&bytes(51, 20_000)[..], b"mine"].concat());
         assert_eq!(fs::read_link(place("file-3")).unwrap(), Path::new("mine"));
-        // A file that was removed is no loss.
+        // A file that was removed is not a loss.
         for number in [2, 4] {
             assert_eq!(fs::read(place(&format!("file-{number}"))).unwrap(), bytes(1 + number, 20_000));
         }

@@ -105,7 +105,7 @@ fn a_file_of_thousands_of_extents_is_freed_with_its_map_to_a_few_blocks() {
     drop(scattered);
     let before = fs.used();
     let said = du(&[&path]).summary;
-    // So many free ranges may change the size of XFS's own trees.
+    // With this many free ranges the size of XFS's own trees may change.
     assert_eq!(said["set_freed_is"], "about");
     fs::remove_file(&path).expect("a file can be deleted");
     let difference = (before - fs.used()).abs_diff(number(&said, "set_freed_bytes"));
@@ -119,7 +119,7 @@ fn subvolumes_that_have_leaves_in_common_are_counted_as_the_kernel_counts() {
     let [a, b, c] = ["a", "b", "c"].map(|name| fs.join(name));
     tools::tool("btrfs", &["subvolume", "create"], &a);
     shapes(&a);
-    // So many files that most leaves of the tree stay shared.
+    // Enough files that most leaves of the tree stay shared.
     for number in 0..600 {
         write(a.join(format!("file {number}")), &bytes(number, 5000));
     }

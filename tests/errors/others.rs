@@ -63,7 +63,7 @@ fn a_hook_without_a_program(scene: &Scene) -> Option<Run> {
     scene.pleach("run /data/p.toml")
 }
 
-/// The reason depends on the machine's name servers, so there are none.
+/// The reason depends on the machine's name servers, so none is used.
 fn no_host(scene: &Scene) -> Option<Run> {
     scene.monday();
     write(scene.path("/data/nsswitch.conf"), b"hosts: files\npasswd: files\n");

@@ -141,7 +141,7 @@ impl Tree {
             6 => {
                 if let Some(file) = self.file() {
                     let (directory, name) = (self.directory(), self.name());
-                    // Not into another subvolume: that is no rename.
+                    // Not into another subvolume: that is not a rename.
                     let _ = fs::rename(file, directory.join(name));
                 }
                 "rename a file"

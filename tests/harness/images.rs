@@ -8,7 +8,7 @@ use std::path::Path;
 
 const BLOCK: u64 = 4096;
 
-/// Changes an image that usually has so many blocks, at least 100, at random, and in each way that changes its extents.
+/// Changes an image that usually has `usual` blocks, at least 100, at random, and in each way that changes its extents.
 pub(crate) fn edit(kind: Kind, image: &Path, usual: u64, round: u64) {
     let mut random = Random(round);
     let mut number = |below: u64| random.below(below as usize) as u64;

@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Starts a command and goes on beside it. Its stdin is a pipe.
+/// Starts a command and does not wait for it. Its stdin is a pipe.
 pub(crate) fn begin(command: &mut Command) -> Child {
     let begun = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     begun.unwrap_or_else(|error| panic!("{command:?} cannot run: {error}"))

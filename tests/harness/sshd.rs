@@ -125,7 +125,7 @@ impl Sshd {
         fs::write(self.file("authorized_keys"), keys).unwrap();
     }
 
-    /// Another pleach over there: a script, in which `$REAL` is the real one.
+    /// Another pleach on the remote host: a script, in which `$REAL` is the real one.
     pub(crate) fn replace_pleach(&self, script: &str) {
         let path = self.file("bin/pleach");
         fs::remove_file(&path).unwrap();

@@ -216,6 +216,6 @@ on_filesystems! {
         finish(Command::new("mkfifo").arg(&config)).expect(0);
         let run = store.run("list", &[]).expect(1);
         assert!(!run.stderr.contains(PASSWORD), "{run:?}");
-        run.saying("no regular file");
+        run.saying("not a regular file");
     }
 }

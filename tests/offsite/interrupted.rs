@@ -1,4 +1,4 @@
-//! A push that is interrupted, killed, cut off or out of space: the store stays sound, and the next run goes on.
+//! A push that is interrupted, killed, cut off or out of space: the store stays sound, and the next run continues.
 
 use super::lines::{Judged, Listed, PruneSums, PushSums, Pushed, sums};
 use super::stores::{Backend, Store, take_quick_key};

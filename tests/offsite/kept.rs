@@ -54,7 +54,7 @@ on_filesystems! {
         assert_eq!((sums.kept, sums.removed, planned.removed), (3, 2, 2));
         let freed = before.saturating_sub(stored(fs));
         assert!(sums.freed_bytes > 0 && sums.freed_bytes.abs_diff(freed) < 50_000, "{freed} and {sums:?}");
-        // A run rewrites only a tenth of the store, and later ones go on.
+        // A run rewrites only a tenth of the store, and later ones continue.
         for _ in 0..8 {
             store.run("prune", &[&rules[..], &["--now".as_ref()]].concat()).expect(0);
         }

@@ -344,7 +344,7 @@ fn the_program_that_connects_must_be_one_and_a_user_can_try_it() {
         finish(list.env("PLEACH_SSH", ssh).env("RESTIC_PASSWORD", PASSWORD))
     };
     run("ssh -F \"/path").expect(2).saying("PLEACH_SSH: the quote \" is open").saying("ssh -F \"/path");
-    run("false").expect(1).saying("'ssh -p 22 -l ann ::1 true' must work without a question");
+    run("false").expect(1).saying("'ssh -p 22 -l ann ::1 true' must succeed without prompting");
 }
 
 /// A usage error, which may also show the usage and the list of URLs.

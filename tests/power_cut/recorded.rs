@@ -57,7 +57,7 @@ impl<'s> Recorded<'s> {
         Recorded { flushed, done: 0, events: journal.events(), journal, reports }
     }
 
-    /// The numbers of requests after which the power is cut: each change of the disk, or so many of them, spread over
+    /// The numbers of requests after which the power is cut: each change of the disk, or this many of them, spread over
     /// the run. The last one is after all requests.
     pub(super) fn moments(&self, wanted: usize, random: &mut Random) -> Vec<usize> {
         let changes = self.events.iter().enumerate().filter(|(_, event)| **event != Event::Flush);

@@ -44,7 +44,7 @@ impl Five {
         inside(&self.repo, "k1", &self.source).join("v")
     }
 
-    /// The argument for so much more free space than there is.
+    /// The argument for this much more free space than there is.
     fn more(&self, bytes: usize) -> String {
         disk_space::await_still(self.own.path());
         let stat = rustix::fs::statvfs(self.own.path()).unwrap();

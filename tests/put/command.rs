@@ -131,7 +131,7 @@ on_filesystems! {
     [xfs] fn interrupted_it_terminates_the_command_and_reaps_it(fs: &Filesystem) {
         let (dest, id) = (fs.join("file"), fs.join("id"));
         write_synced(&dest, b"old");
-        // The last one has closed its output and goes on; the one before reacts late to SIGTERM.
+        // The last one has closed its output and continues; the one before reacts late to SIGTERM.
         for script in [
             "exec sleep 1000",
             "trap 'sleep 0.3; exit 0' TERM; while :; do sleep 0.1; done",

@@ -21,7 +21,7 @@ on_filesystems! {
                 &new[..2 * MIB],
                 "the input ended after 2,097,152 bytes, and 3,145,728 were expected",
             ),
-            (&["--expect-size", "2M"], &new, "the input goes on after the 2,097,152 bytes"),
+            (&["--expect-size", "2M"], &new, "the input continues after the 2,097,152 expected bytes"),
             (&["--expect-size", "1"], b"", "the input ended after 0 bytes"),
             (&["--expect-blake3", &wrong], &new, "the BLAKE3 of the input is not the expected one"),
             (&["--expect-blake3", &hash], &new[..new.len() - 1], "the file is unchanged"),

@@ -32,7 +32,7 @@ impl Kept<'_> {
         outside
     }
 
-    /// The run has freed so much. On Btrfs it may be less, because an extent is freed as a whole or not at all; a run
+    /// The run has freed this much. On Btrfs it may be less, because an extent is freed as a whole or not at all; a run
     /// without the cache must not free more.
     #[track_caller]
     fn assert_freed(&self, done: &Value, range: std::ops::RangeInclusive<u64>) {
@@ -322,7 +322,7 @@ fn edit(dir: &Path, random: &mut Random) {
     }
 }
 
-/// Stops a run after it has compared so many bytes block by block.
+/// Stops a run after it has compared this many bytes block by block.
 struct StopWhileComparing {
     most: u64,
     is_comparing: AtomicBool,

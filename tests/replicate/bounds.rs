@@ -140,7 +140,7 @@ on_filesystems! {
         receive(&to, &dated("past", 1), &["--append-only"]).expect(0);
         receive(&to, &ahead, &[]).expect(0);
         assert_eq!(listed(&to), ["past", "near", "ahead"]);
-        // A transfer goes on whatever the clock said when it began.
+        // A transfer continues whatever the clock said when it began.
         let length = 80_u64 << 20;
         let draft = Draft::new("cut", None).and(directory(b"d"));
         let draft = draft.and(new(file(b"b", length), Content::Parts { start: None }));

@@ -134,11 +134,11 @@ on_filesystems! {
         let site = Site::new(fs);
         let names = [&b"../../../outside/secret"[..], b"..", b".", b"", b"a/b", b"a\0b", b"/etc/passwd", &[b'x'; 5000]];
         for name in names {
-            site.refuses_ops([new(file(name, 0), Content::InRecord)], "the name of an entry is none");
-            site.refuses_ops([new(symlink(name, b"/"), Content::InRecord)], "the name of an entry is none");
+            site.refuses_ops([new(file(name, 0), Content::InRecord)], "invalid entry name");
+            site.refuses_ops([new(symlink(name, b"/"), Content::InRecord)], "invalid entry name");
         }
         for path in [&b".."[..], b"n/..", b"n/../..", b"../outside", b"/outside", b"n//x", b"n/./x", b"n/", b"n/a\0b"] {
-            site.refuses_ops([directory(path)], "the path of a directory is none");
+            site.refuses_ops([directory(path)], "invalid directory path");
         }
         site.refuses_ops([directory(b"z/x")], "before the one it lies in");
         site.refuses_ops([new(file(&[b'x'; 300], 0), Content::InRecord)], "name too long");
@@ -152,18 +152,18 @@ on_filesystems! {
             site.refuses_ops([link(), directory(b"n/s/t")], "before the one it lies in");
             for path in [&b"n/s"[..], b"n/s/secret"] {
                 let from = || place(Side::New, path);
-                site.refuses_ops([link(), new(file(b"t", 6), Content::Of(from()))], "a place is no file");
+                site.refuses_ops([link(), new(file(b"t", 6), Content::Of(from()))], "a place is not a regular file");
                 let start = Content::Parts { start: Some(from()) };
-                site.refuses_ops([link(), new(file(b"t", 6), start)], "a place is no file");
+                site.refuses_ops([link(), new(file(b"t", 6), start)], "a place is not a regular file");
                 let clone = Op::Clone { offset: 0, length: 6, from: from() };
-                site.refuses_ops([link(), new(file(b"t", 6), parts()), clone], "a place is no file");
+                site.refuses_ops([link(), new(file(b"t", 6), parts()), clone], "a place is not a regular file");
             }
         }
         // The base has one, too.
         for path in [&b"d/link"[..], b"d/link/secret"] {
             let from = Content::Of(place(Side::Base, path));
             let draft = Site::draft().same(&site.items).and(directory(b"n")).and(new(file(b"t", 6), from));
-            site.refuses(&draft.end(), "a place is no file");
+            site.refuses(&draft.end(), "a place is not a regular file");
         }
     }
 
@@ -178,17 +178,17 @@ on_filesystems! {
         for node in nodes {
             let from = Content::Of(place(Side::New, b"n/s"));
             let ops = [new(node, Content::InRecord), new(file(b"t", 6), from)];
-            site.refuses_ops(ops, "a place is no file");
+            site.refuses_ops(ops, "a place is not a regular file");
         }
         for path in [&b"d"[..], b"d/fifo", b"d/null", b"d/missing", b"d/z/x"] {
             let from = Content::Of(place(Side::Base, path));
             let draft = Site::draft().same(&site.items).and(directory(b"n")).and(new(file(b"t", 6), from));
-            site.refuses(&draft.end(), "a place is no file");
+            site.refuses(&draft.end(), "a place is not a regular file");
         }
         for path in [&b"../../outside/secret"[..], b"d/../../../../outside/secret", b"/etc/passwd", b"d/"] {
             for side in [Side::Base, Side::New] {
                 let from = Content::Of(place(side, path));
-                site.refuses_ops([new(file(b"t", 6), from)], "the path of a place is none");
+                site.refuses_ops([new(file(b"t", 6), from)], "invalid path of a place");
             }
         }
         let from = Content::Of(place(Side::New, b""));
@@ -201,7 +201,7 @@ on_filesystems! {
         for path in [&b"../../../outside/secret"[..], b"/etc/passwd", b".."] {
             site.refuses_ops([new(linked(file(b"t", 0), 9), link_to(path))], "an entry cannot have such content");
         }
-        let reason = "a link is none to the first name of its inode";
+        let reason = "a hard link does not point to the first name of its inode";
         for path in [&b"d/z"[..], b"d/a", b"d/null", b"d", b"n", b"n/missing"] {
             site.refuses_ops([new(linked(file(b"t", 0), 9), link_to(path))], reason);
         }
@@ -252,18 +252,18 @@ on_filesystems! {
         let with = |op: Op| [new(file(b"s", 6), parts()), op];
         let from = |offset| Place { offset, ..place(Side::New, b"n/s") };
         for (offset, length) in [(u64::MAX, 1), (1, u64::MAX), (0, 0), (1 << 63, 1), ((1 << 63) - 1, 1)] {
-            site.refuses_ops(with(Op::Data { offset, length }), "a range is none");
-            site.refuses_ops(with(Op::Hole { offset, length }), "a range is none");
-            site.refuses_ops(with(Op::Clone { offset, length, from: from(0) }), "a range is none");
+            site.refuses_ops(with(Op::Data { offset, length }), "invalid range");
+            site.refuses_ops(with(Op::Hole { offset, length }), "invalid range");
+            site.refuses_ops(with(Op::Clone { offset, length, from: from(0) }), "invalid range");
             let beyond = from(offset.max(1 << 63));
-            site.refuses_ops(with(Op::Clone { offset: 0, length: length.max(1), from: beyond }), "a range is none");
+            site.refuses_ops(with(Op::Clone { offset: 0, length: length.max(1), from: beyond }), "invalid range");
         }
         for (offset, length) in [(6, 1), (0, 7), (1 << 62, 1)] {
             site.refuses_ops(with(Op::Hole { offset, length }), "beyond its end");
         }
         let twice = [new(file(b"s", 6), parts()), Op::Hole { offset: 2, length: 2 }, Op::Hole { offset: 3, length: 2 }];
         site.refuses_ops(twice, "overlap");
-        site.refuses_ops([new(file(b"s", 1 << 63), parts())], "the size of a file is none");
+        site.refuses_ops([new(file(b"s", 1 << 63), parts())], "invalid file size");
         let large = |change: fn(&mut Begin)| Draft::new("new", None).beginning(change).and(directory(b"n")).end();
         let origin = || pleach::testing::manifest::Origin { dev: 1, identity: postcard::from_bytes(&[0; 16]).unwrap() };
         site.refuses(
@@ -275,8 +275,8 @@ on_filesystems! {
         site.refuses(&large(|begin| begin.header.program = "x".repeat(33 << 20)), "too long");
         site.refuses(&large(|begin| begin.header.created.seconds = i64::MAX), "future");
         site.refuses(&large(|begin| begin.header.created.seconds = -1), "before 1970");
-        site.refuses(&large(|begin| begin.position.records = u64::MAX), "goes on with a transfer that is not there");
-        site.refuses(&large(|begin| begin.position.offset = 1), "goes on with a transfer that is not there");
+        site.refuses(&large(|begin| begin.position.records = u64::MAX), "continues a transfer that does not exist");
+        site.refuses(&large(|begin| begin.position.offset = 1), "continues a transfer that does not exist");
         let devices = (0..70_000).map(|old| Op::Device { old, new: old + 1 });
         site.refuses_ops(devices, "too many filesystems");
         // A sparse file may be as large as files can be.
@@ -291,7 +291,7 @@ on_filesystems! {
         let site = Site::new(fs);
         let long = "x".repeat(256);
         let names = ["", ".", "..", ".pleach", "latest", "live", "a/b", "../x", "-x", "a\nb", "lost+found", &long];
-        let reason = "the name of a snapshot is none";
+        let reason = "invalid snapshot name";
         for name in names {
             site.refuses(&Draft::new(name, None).and(directory(b"n")).end(), reason);
             site.refuses(&Draft::new("new", Some((name, BASE))).and(directory(b"n")).end(), reason);

@@ -1,5 +1,5 @@
 //! Sender and receiver are killed at random moments, and the link is cut. Whatever the moment, no half snapshot is
-//! visible, the next run goes on, and little content crosses the link twice.
+//! visible, the next run continues, and little content crosses the link twice.
 
 use super::wire::*;
 use super::{assert_replica, receive, stream, take};
@@ -60,7 +60,7 @@ impl Link {
         link
     }
 
-    /// Begins a replication over the link, which is cut after so many bytes.
+    /// Begins a replication over the link, which is cut after this many bytes.
     fn replicate(&self, repo: &Path, to: &Path, cut: u64) -> Child {
         self.times.set(self.times.get() + 1);
         let mut to_host = std::ffi::OsString::from("ssh://host");
@@ -228,7 +228,7 @@ on_filesystems! {
         let State::Begun { base: None, position } = answer(&to, "one", [1; 32]) else { panic!("it has begun") };
         assert!(position.records > 20_000 && position.offset == 0, "{position:?}");
         let whole = all.clone().end();
-        // It goes on at this position, and at no other.
+        // It continues at this position, and at no other.
         let rest = |records: u64| {
             let mut stream = Stream::parse(&whole);
             let Some(Op::Begin(mut begin)) = stream.parts[0].op() else { panic!("it begins") };
@@ -237,7 +237,7 @@ on_filesystems! {
             stream.parts[0] = Part::of(&Op::Begin(begin));
             stream.encode(true)
         };
-        receive(&to, &rest(position.records - 1), &[]).expect(4).saying("a transfer that is not there");
+        receive(&to, &rest(position.records - 1), &[]).expect(4).saying("a transfer that does not exist");
         receive(&to, &rest(position.records), &[]).expect(0);
         assert_eq!(fs::read_dir(to.join("one/d")).unwrap().count(), 50_000);
         pleach(["verify".as_ref(), "-q".as_ref(), to.as_os_str()]).expect(0);
@@ -258,7 +258,7 @@ on_filesystems! {
         let begin = || Draft::new("one", None).beginning(|begin| begin.position = position);
         let link = linked(file(b"c", 0), 3);
         let other = begin().and(new(link, Content::LinkTo(b"d/a".to_vec().into())));
-        receive(&to, &other.end(), &[]).expect(4).saying("does not go on with the file in progress");
+        receive(&to, &other.end(), &[]).expect(4).saying("does not continue the file in progress");
         assert_eq!(answer(&to, "one", [1; 32]), State::Missing);
     }
 }

@@ -22,7 +22,7 @@ pub(super) fn mutations() -> u64 {
 
 /// The most memory of a receiver, in bytes.
 const MEMORY: u64 = 300 << 20;
-/// One stream in so many goes through the program.
+/// One of this many streams goes through the program.
 const THROUGH_THE_PROGRAM: u64 = 20;
 
 impl Random {

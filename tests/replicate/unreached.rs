@@ -1,5 +1,5 @@
 //! Another host that cannot be reached, does not answer, or goes away: the error says why and what to do, nothing half
-//! done is left, and the next run goes on.
+//! done is left, and the next run continues.
 
 use super::{assert_replica, replicate as replicate_here, repository, sums, take};
 use crate::harness::json_lines::Line;
@@ -41,7 +41,7 @@ fn begin(sshd: &Sshd, repo: &Path, to: &Path) -> Child {
     running::begin(&mut sshd.replicate_command(repo, to))
 }
 
-/// Lets a receiver go on that has lost its sender, and waits for its end: until then it locks the repository.
+/// Lets a receiver continue that has lost its sender, and waits for its end: until then it locks the repository.
 fn end_lost(sshd: &Sshd) {
     let id = fs::read_to_string(sshd.file("started")).unwrap();
     fs::write(sshd.file("go"), "").unwrap();
@@ -176,7 +176,7 @@ on_filesystems! {
         running::await_that("a part has arrived", || position.exists());
         let id: i32 = fs::read_to_string(pid).unwrap().trim().parse().unwrap();
         kill_process(Pid::from_raw(id).unwrap(), Signal::KILL).unwrap();
-        assert_failed(running::end(run), "connection-lost", &["ssh://nas", "the same command goes on"]);
+        assert_failed(running::end(run), "connection-lost", &["ssh://nas", "run the same command to continue"]);
         assert_eq!(listed(&to), [""; 0]);
         let sent = sums(&sshd.replicate(&repo, &to).expect(0));
         assert!(sent.sent_bytes < 190 << 20, "{sent:?}");
@@ -192,7 +192,7 @@ on_filesystems! {
         sshd.set_network("down");
         running::signal(&run, Signal::INT);
         let run = running::end(run).expect(130);
-        run.saying("interrupted").saying("the same command goes on");
+        run.saying("interrupted").saying("run the same command to continue");
         sshd.set_network("up");
         end_lost(&sshd);
         assert_eq!(sums(&sshd.replicate(&repo, &to).expect(0)).snapshots, 3);
@@ -254,6 +254,6 @@ fn the_users_configuration_decides_when_a_connection_is_lost() {
     let alive = "-o ServerAliveInterval=15 -o ServerAliveCountMax=20 ";
     assert_eq!(run("serveraliveinterval 0"), format!("{alive}{rest}"));
     assert_eq!(run("serveraliveinterval 60"), rest);
-    // A program that is no OpenSSH gets no options that it may not know.
+    // A program that is not OpenSSH gets no options that it may not know.
     assert_eq!(run(""), rest);
 }

@@ -91,7 +91,7 @@ on_filesystems! {
         let run = finish(run.env("PLEACH_SSH", &ssh)).expect(130);
         let codes: Vec<_> = run.lines_of_type("error").into_iter().map(|error| error["code"].clone()).collect();
         assert_eq!(codes, ["no-repository", "interrupted"]);
-        let run = run.saying("is its disk mounted?").saying("interrupted (the snapshots that were sent are whole");
+        let run = run.saying("is its disk mounted?").saying("interrupted (snapshots already sent are complete");
         assert_eq!(number(&run.summary(), "errors"), 2);
     }
 

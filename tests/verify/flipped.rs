@@ -59,7 +59,7 @@ fn flip(kind: Kind, test: &str) {
     let summary = run.summary();
     assert_eq!((number(&summary, "damaged"), number(&summary, "errors")), (4, 0));
     // Both versions, once: they have different names, so their common part is not looked for. The file with the last
-    // name is read again: an address that was read is no proof of damage.
+    // name is read again: an address that was read is not proof of damage.
     assert!(number(&summary, "read_bytes") <= (3 * 12 + 3) << 20, "{summary}");
     assert_eq!(self::run(&repo, &["--quick"]).expect(0).lines::<DamageLine>(), []);
     // A sound copy of the first version, then one of the second.

@@ -82,7 +82,7 @@ on_filesystems! {
             let run = finish(command(["verify"]).args(format).arg(&repo).stdout(full)).expect(4);
             run.saying("cannot write the output").saying("its output cannot be written; damage of");
         }
-        // A run goes on to its end.
+        // A run continues to its end.
         let profile = fs.join("profile.toml");
         write(&profile, format!("repository = {repo:?}\n[verify]\n").as_bytes());
         fs::set_permissions(&profile, fs::Permissions::from_mode(0o600)).unwrap();

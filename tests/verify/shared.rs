@@ -78,7 +78,7 @@ on_filesystems! {
         tools::forget(&tree.join("file"));
         tools::forget(&tree.join("other"));
         let (stats, found) = damage(&repo, &source, &sharing);
-        assert_eq!(found, [], "it is no damage");
+        assert_eq!(found, [], "it is not damage");
         let unshared: Vec<_> = stats.rows.iter().map(|row| (row.name.as_str(), row.unshared_bytes)).collect();
         let lost = (4 << 20) + 8192;
         assert_eq!(unshared, [("one", 0), ("two", lost), ("three", lost)]);

@@ -85,7 +85,7 @@ fn variables(tool: &Path, dir: &Path) -> Result<Vec<(String, String)>> {
     let shown = command::output(llvm_cov(tool).arg("show-env").env("CARGO_TARGET_DIR", dir))?;
     let mut variables: Vec<_> = shown.lines().filter_map(variable).collect();
     for (name, value) in [("CARGO_TARGET_DIR", dir.to_path_buf()), ("LLVM_PROFILE_FILE", dir.join(COUNTS))] {
-        variables.push((name.into(), value.to_str().context("the target directory is no UTF-8")?.into()));
+        variables.push((name.into(), value.to_str().context("the target directory is not UTF-8")?.into()));
     }
     Ok(variables)
 }

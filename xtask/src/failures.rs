@@ -21,9 +21,9 @@ enum Place {
     Outside,
     /// In the output of a failed test, before it failed.
     Test,
-    /// Behind its failure: so many lines are still kept.
+    /// Behind its failure: this many lines are still kept.
     Failure(usize),
-    /// In a backtrace, before so many lines.
+    /// In a backtrace, before this many lines.
     Backtrace(usize),
 }
 

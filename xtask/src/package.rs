@@ -64,6 +64,6 @@ pub(crate) fn version() -> Result<String> {
     let metadata = output(cargo().args(["metadata", "--no-deps", "--format-version", "1"]))?;
     let metadata: serde_json::Value = serde_json::from_str(&metadata)?;
     let packages = metadata["packages"].as_array().context("cargo metadata names no packages")?;
-    let own = packages.iter().find(|package| package["name"] == "pleach").context("pleach is no package")?;
+    let own = packages.iter().find(|package| package["name"] == "pleach").context("pleach is not a package")?;
     Ok(own["version"].as_str().context("pleach has no version")?.to_string())
 }

@@ -83,7 +83,7 @@ impl Splitter {
         rest
     }
 
-    /// Reads the character behind a backslash. A line that ends with one goes on.
+    /// Reads the character behind a backslash. A line that ends with one continues.
     fn escaped<'a>(&mut self, rest: &'a str) -> &'a str {
         let Some(character) = rest.chars().next() else { return rest };
         match character {

@@ -152,7 +152,7 @@ fn run_on(kind: Kind, dir: &Path, suite: &Path) -> Result<Vec<String>> {
     if !status.success() {
         failures.push(format!("xfstests failed ({status})"));
     }
-    // A case that cannot run is no failure for xfstests.
+    // A case that cannot run is not a failure for xfstests.
     for case in CASES {
         if let Ok(reason) = fs::read_to_string(results.join(format!("{case}.notrun"))) {
             failures.push(format!("{case} did not run: {}", reason.trim()));

@@ -30,7 +30,7 @@ use std::sync::Mutex;
 const STRIDE: u64 = 64 << 20;
 /// The longest wait for the rest of an extent before a decision. Extents of Btrfs are at most half as long.
 const PATIENCE: u64 = 256 << 20;
-/// So many ranges of a stride are not looked up one by one.
+/// If a stride has this many ranges, they are not looked up one by one.
 const MANY: usize = 256;
 /// The most data in a compressed extent (`BTRFS_MAX_UNCOMPRESSED`).
 const MOST_ENCODED: u64 = 128 << 10;

@@ -76,7 +76,7 @@ pub(super) trait Visitor {
     fn left(&mut self, _file: u32, _at: u64, _present: &[u32]) {}
     /// A piece ends. `shared` is the number of its bytes that other pieces cover too.
     fn ended(&mut self, _piece: &Packed, _shared: u64) {}
-    /// A file was present at several places at once for so many bytes.
+    /// A file was present at several places at once, for this number of bytes.
     fn doubled(&mut self, _file: u32, _bytes: u64) {}
     /// At least two files hold pieces of a compressed extent: each file with its bytes.
     fn token(&mut self, _holders: &[(u32, u64)]) {}

@@ -49,8 +49,9 @@ impl Names {
 
     /// Finds the names of all requested inodes.
     pub(super) fn resolve(&mut self, fd: BorrowedFd<'_>, mounts: &[Mount], monitor: &dyn Monitor) -> Result<()> {
-        let device =
-            rustix::fs::fstat(fd).map_err(|errno| Error::failed("look at a filesystem").because(errno))?.st_dev;
+        let device = rustix::fs::fstat(fd)
+            .map_err(|errno| Error::failed("read the status of a filesystem").because(errno))?
+            .st_dev;
         let mut left = 0;
         for (number, found) in &mut self.inodes {
             if monitor.is_cancelled() {

@@ -22,7 +22,8 @@ pub(super) fn is_acl(name: &[u8]) -> bool {
     name.starts_with(b"system.posix_acl_")
 }
 
-/// A list that contradicts the mode, changed as chmod(2) changes it. `None` if it agrees with the mode, or is no list.
+/// A list that contradicts the mode, changed as chmod(2) changes it. `None` if it agrees with the mode, or is not a
+/// list.
 pub(super) fn with_mode(list: &[u8], mode: u32) -> Option<Vec<u8>> {
     let mut changed = list.to_vec();
     let (version, entries) = changed.split_first_chunk_mut::<{ VERSION.len() }>()?;

@@ -6,7 +6,7 @@ use clap::{Command, CommandFactory as _};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 
-/// The reason why words are no command line.
+/// The reason why words are not a command line.
 #[derive(Debug)]
 pub struct Mistake {
     /// The message.
@@ -18,7 +18,7 @@ pub struct Mistake {
 /// Parses the words behind `pleach` as the command does.
 ///
 /// # Errors
-/// The mistake in them. A request for help is none.
+/// The mistake in them. A request for help is not a mistake.
 pub fn parse(words: impl IntoIterator<Item = impl Into<OsString>>) -> Result<(), Mistake> {
     let program = std::iter::once(OsString::from("pleach"));
     let args = help::with_flag(program.chain(words.into_iter().map(Into::into)).collect());

@@ -16,7 +16,7 @@ Examples:
 
 A snapshot stays if any rule keeps it. Each rule counts on its own, and for each set of sources on
 its own. --keep-daily 7 keeps the newest snapshot of each of the last 7 days that have snapshots.
-Days and weeks are those of the local time zone (TZ); weeks begin on Monday. A number of 0 is no rule.
+Days and weeks are those of the local time zone (TZ); weeks begin on Monday. 0 disables a rule.
 Always kept: the newest of each set of sources, pinned snapshots, those dated in the future, those
 with a damaged manifest, and those that another pleach reads.";
 

@@ -16,13 +16,13 @@ Examples:
 
 Only snapshots that DEST lacks are sent, each as its difference from the one before: unchanged data is not
 read, and data that files share is sent once and shared there. An interrupted run loses nothing; the same
-command goes on, also inside a large file. ssh is your own, with its configuration and keys.
+command continues it, also inside a large file. ssh is your own, with its configuration and keys.
 'pleach send' and 'pleach receive' do the same through a pipe or a file.
-ID is as in 'pleach restore'. With PLEACH_REPO set, a first word without a slash is no repository.
+ID is as in 'pleach restore'. With PLEACH_REPO set, a first word without a slash is not a repository.
 
 Environment:
   PLEACH_SSH     the program that connects, with options, instead of ssh; quotes may enclose blanks
-  PLEACH_REMOTE  the command over there, instead of pleach";
+  PLEACH_REMOTE  the command on the remote host, instead of pleach";
 
 pub(super) const SEND_EXAMPLES: &str = "\
 Examples:

@@ -81,8 +81,8 @@ impl Pin {
     }
 }
 
-/// The arguments of a command line with tags to remove, as `-TAG`, at their end behind `--`, where they are no options.
-/// Words that consist of the letters of short options are options.
+/// The arguments of a command line with tags to remove, as `-TAG`, at their end behind `--`, where they are not
+/// options. Words that consist of the letters of short options are options.
 pub(super) fn with_removals_last(args: &[OsString]) -> Vec<OsString> {
     let mut words = args.iter().skip(1);
     let command = loop {

@@ -12,11 +12,11 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::time::Instant;
 
 /// The state of the store after an interrupted push, in words.
-const PUSH_INTERRUPTED: &str = "the snapshots that were sent are whole; the same command goes on";
+const PUSH_INTERRUPTED: &str = "snapshots already sent are complete; run the same command to continue";
 /// The state of the target after an interrupted restore.
-const RESTORE_INTERRUPTED: &str = "files may be incomplete; the same command goes on";
+const RESTORE_INTERRUPTED: &str = "files may be incomplete; run the same command to continue";
 /// The state of the store after an interrupted prune.
-const PRUNE_INTERRUPTED: &str = "the next run goes on";
+const PRUNE_INTERRUPTED: &str = "the next run continues";
 
 pub(crate) fn run(args: &cli::Offsite, globals: &Globals, output: &Output) -> Result<Ended> {
     if let Some(threads) = globals.threads {
@@ -35,7 +35,7 @@ pub(crate) fn run(args: &cli::Offsite, globals: &Globals, output: &Output) -> Re
 }
 
 /// Limits the threads that do the work. The library starts one for each processor and has no option for it, so this
-/// thread, and all that it starts, use so many processors.
+/// thread, and all that it starts, use only this many processors.
 fn limit_threads(threads: usize) {
     let Ok(all) = sched_getaffinity(None) else { return };
     let mut some = CpuSet::new();

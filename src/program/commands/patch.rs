@@ -17,7 +17,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// A file with a NUL byte among so many first bytes is binary, as for git.
+/// A file with a NUL byte among this many first bytes is binary, as for git.
 const LOOKED_AT: usize = 8000;
 
 /// Shows the differences of files.

@@ -15,7 +15,7 @@ use std::io::{self, BufReader, BufWriter, IsTerminal as _, Write};
 use std::path::{Path, PathBuf};
 
 /// The state of the disk after an interruption, in words.
-pub(super) const INTERRUPTED: &str = "the snapshots that were sent are whole; the same command goes on";
+pub(super) const INTERRUPTED: &str = "snapshots already sent are complete; run the same command to continue";
 
 /// The variable in which sshd gives a key's own command the command that was asked for.
 const ASKED: &str = "SSH_ORIGINAL_COMMAND";

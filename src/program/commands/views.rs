@@ -179,7 +179,7 @@ impl ExtentListing for Views<'_> {
 impl Collected {
     fn begin(&mut self, file: &File) -> Result<()> {
         self.file = None;
-        let failed = |errno| Error::io("look at the filesystem of", file.path(), errno);
+        let failed = |errno| Error::io("query the filesystem of", file.path(), errno);
         let addresses = AddressSpace::of(file).map_err(failed)?;
         let status = file.status();
         if !self.inodes.insert((status.dev, status.ino)) {

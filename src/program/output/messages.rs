@@ -28,7 +28,7 @@ fn advice(advice: Advice) -> &'static str {
         Advice::DeleteOthers => "--delete would remove it",
         Advice::VerifyExisting => "--verify would replace it",
         Advice::GiveRule => "name what to keep, as in --keep-daily 7; see 'pleach prune --help'",
-        Advice::Unpin => "`pleach unpin` allows it",
+        Advice::Unpin => "run `pleach unpin` first",
         Advice::AnyEngine => "without --engine it would be copied",
         Advice::VerifySnapshots => "`pleach verify` names the damaged files",
         Advice::InitReceiver => "is its disk mounted? `pleach receive --init` makes a new one",
@@ -140,7 +140,6 @@ pub(crate) fn event(event: &Event<'_>) -> String {
             format!("{}, so the next run reads the same part again: {remedy}", error(failure))
         }
         Event::Stray { path, more, missing } => {
-            let others = if more > 0 { format!(" and {} more", count(more)) } else { String::new() };
             let hint = match missing {
                 Some(name) => format!(
                     "the snapshot {} has no tree: if this is its tree, give it that name again",
@@ -148,15 +147,25 @@ pub(crate) fn event(event: &Event<'_>) -> String {
                 ),
                 None => "if it was one, restore its manifest or delete the directory".into(),
             };
-            format!("no manifest for {}{others}, so it is no snapshot: {hint}", text::path(path))
+            let path = text::path(path);
+            match more {
+                0 => format!("{path} has no manifest, so it is not a snapshot: {hint}"),
+                _ => format!("{path} and {} more have no manifest, so they are not snapshots: {hint}", count(more)),
+            }
         }
         Event::OtherTree { path, more } => {
-            let others = if more > 0 { format!(" and {} more", count(more)) } else { String::new() };
-            format!(
-                "no tree of a snapshot: {}{others}: move the tree back to this place, or remove the other \
-                 thing to give the snapshot up",
-                text::path(path)
-            )
+            let path = text::path(path);
+            match more {
+                0 => format!(
+                    "{path} is not the tree of its snapshot: move the tree back here, or delete {path} to give up \
+                     the snapshot"
+                ),
+                _ => format!(
+                    "{path} and {} more are not the trees of their snapshots: move the trees back to these places, \
+                     or delete these entries to give up the snapshots",
+                    count(more)
+                ),
+            }
         }
         Event::DatedAhead { snapshots, latest, created } => {
             let what = counted(snapshots, "snapshot");

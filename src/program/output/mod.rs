@@ -86,7 +86,7 @@ pub(crate) struct Output {
 
 struct Stdout {
     writer: Box<dyn Write + Send>,
-    /// Why the stream accepts no more output; a reader that went away is no failure.
+    /// Why the stream accepts no more output; a reader that went away is not a failure.
     failure: Option<io::Error>,
 }
 
@@ -269,7 +269,7 @@ impl Output {
         }
     }
 
-    /// Reports something that the user should know, but that is no failure; programs recognize it by `code`.
+    /// Reports something that the user should know, but that is not a failure; programs recognize it by `code`.
     pub(crate) fn notice(&self, code: &'static str, path: Option<&Path>, sentence: &str) {
         if self.settings.json {
             self.json_message(&MessageLine::warning(code, path, sentence));

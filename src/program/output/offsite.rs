@@ -272,7 +272,7 @@ pub(crate) fn checked(output: &Output, stats: &CheckStats, url: &Url, read_data:
     let url = url.to_string();
     let heading = match damaged {
         0 => format!("{}: no damage found", harmless(&url)),
-        _ => format!("{}: {} of damage", harmless(&url), counted(damaged, "piece")),
+        _ => format!("{}: found {}", harmless(&url), counted(damaged, "problem")),
     };
     let read = match read_data {
         None => "only the index and the directories; --read-data reads all of it".to_string(),
@@ -280,7 +280,8 @@ pub(crate) fn checked(output: &Output, stats: &CheckStats, url: &Url, read_data:
     };
     let mut rows = vec![("read", read)];
     if damaged > 0 {
-        rows.push(("cure", "docs/guide/offsite.md: Damage".to_string()));
+        let repair = "push again to a new store: see \"Damage\" in the off-site guide";
+        rows.push(("repair", repair.to_string()));
     }
     summary::end(&mut rows, 0, stats.seconds);
     summary::print(output, &heading, &rows);

@@ -37,7 +37,7 @@ impl OwnFile {
         }
         match fs::symlink_metadata(path) {
             Ok(status) if FileType::from_raw_mode(status.mode()).is_file() => {
-                let begins = beginning(path).map_err(|error| Error::io("look at", path, error))?;
+                let begins = beginning(path).map_err(|error| Error::io("read", path, error))?;
                 let cause = if !begins.is_empty() && !(self.is_own)(&begins) {
                     format!("a file exists there that pleach did not {}", self.verb)
                 } else if status.uid() != rustix::process::geteuid().as_raw() {
@@ -49,8 +49,8 @@ impl OwnFile {
                 Err(error.hint("it was not changed; name another file, or remove it"))
             }
             Ok(_) => {
-                let cause = io::Error::other("something that is no regular file is there");
-                Err(Error::io(self.write(), path, cause).hint("it stays as it is; name another file"))
+                let cause = io::Error::other("not a regular file");
+                Err(Error::io(self.write(), path, cause).hint("it was not changed; name another file"))
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let dir = directory(path);

@@ -70,7 +70,7 @@ pub(super) fn skip(reason: Skip) -> &'static str {
         Skip::Immutable => "immutable",
         Skip::NoPermission => "not yours to write",
         Skip::SwapFile => "swap files",
-        Skip::Nocow => "NOCOW beside COW",
+        Skip::Nocow => "with a different NOCOW flag",
         Skip::ReadOnly => "on a read-only mount",
         Skip::Sending => "being sent by btrfs send",
         Skip::OtherFilesystem => "on another filesystem",
@@ -86,9 +86,9 @@ pub(super) fn pinned(reason: Pinned) -> &'static str {
     match reason {
         Pinned::Held => "held by something outside the given paths, such as a snapshot",
         Pinned::PerhapsHeld => "perhaps held by something outside the given paths, which only root can find out",
-        Pinned::Costly => "in extents that would take more to rewrite than comes free",
+        Pinned::Costly => "in extents that cost more to rewrite than they free",
         Pinned::NoPlace => "in extents that cannot be rewritten, as in read-only subvolumes",
-        Pinned::Immovable => "in extents that end two files at different bytes",
+        Pinned::Immovable => "in extents with a last block shared by files of different length",
     }
 }
 

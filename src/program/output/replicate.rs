@@ -172,7 +172,7 @@ pub(crate) fn made(output: &Output, repo: &Path) {
             seconds: 0.0,
         });
     } else if !output.is_quiet() {
-        summary::print(output, &format!("{} is a repository for snapshots", text::path(repo)), &[]);
+        summary::print(output, &format!("{} is ready to receive snapshots", text::path(repo)), &[]);
     }
 }
 
@@ -197,7 +197,7 @@ fn plan(output: &Output, snapshots: &[Snapshot]) {
     for Snapshot { name, base, .. } in snapshots {
         let how = match base {
             Some(base) => format!("a difference from {}", harmless(base)),
-            None => "a whole".to_string(),
+            None => "full".to_string(),
         };
         table.row(vec![Cell::from(&*harmless(name)), Cell::from(how.as_str())]);
     }

@@ -35,7 +35,7 @@ impl File {
     /// run, because they may mount it.
     ///
     /// # Errors
-    /// If another run of the profile is in progress. A filesystem without locks is no error.
+    /// If another run of the profile is in progress. A filesystem without locks is not an error.
     pub(crate) fn lock(&self) -> Result<()> {
         match flock(&self.file, FlockOperation::NonBlockingLockExclusive) {
             Err(Errno::WOULDBLOCK) => Err(Error::new(ErrorKind::Locked, "lock the profile").at(&self.path)),

@@ -78,7 +78,7 @@ impl Profile {
     }
 
     /// The sections of a profile with mistakes by which a failure is reported: `[hooks]` and `[metrics]`, each only if
-    /// it has no mistake. The result has no step. `None` if the text is no TOML.
+    /// it has no mistake. The result has no step. `None` if the text is not TOML.
     pub(crate) fn without_steps(text: &str, name: &str, path: &Path) -> Option<Profile> {
         let (table, repeated) = fields::parse(text).ok()?;
         if !repeated.is_empty() {

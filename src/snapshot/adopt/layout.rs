@@ -98,7 +98,7 @@ fn names(dir: &Path) -> Result<Vec<String>> {
     let failed = |cause| Error::io("read", dir, cause);
     let mut names = Vec::new();
     for entry in fs::read_dir(dir).map_err(failed)? {
-        // A name that is no text is no backup's.
+        // A name that is not text is not a backup's.
         names.extend(entry.map_err(failed)?.file_name().into_string());
     }
     names.sort();

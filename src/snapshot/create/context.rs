@@ -108,7 +108,7 @@ impl<'a> Context<'a> {
     }
 
     /// Handles a failed call that makes the entry at `path` in the snapshot: reports the entry with this hint, and lets
-    /// the run go on.
+    /// the run continue.
     ///
     /// # Errors
     /// If the run must end: see [`is_fatal`].

@@ -22,7 +22,7 @@ const BEGINNING: &[u8; 12] = b"pleachFI\x02\0\0\0";
 const CHECKSUM: usize = 8;
 /// The longest record, in bytes. A file with a longer record, because of its path, is not listed.
 const LONGEST: usize = 1 << 16;
-/// Records are written after so many bytes of them, or of the content that they describe.
+/// Records are written after this many bytes of them, or of the content that they describe.
 const BATCH: (usize, u64) = (32 << 10, 4 << 20);
 
 /// The first record.

@@ -103,7 +103,8 @@ impl Frozen {
             && let Some(snapshot) = made.get(&(filesystem, subvolume)).and_then(|made| frozen.snapshots.get(*made))
         {
             let status = Status::of(&snapshot.root);
-            let status = status.map_err(|errno| Error::io("look at the frozen copy of", repository.path(), errno))?;
+            let status =
+                status.map_err(|errno| Error::io("read the status of the frozen copy of", repository.path(), errno))?;
             frozen.repository = Some(status.dev);
         }
         Ok(frozen)

@@ -196,7 +196,7 @@ fn end(repository: &Repository, published: &Published, is_past: bool, options: &
     let clearing = Clearing::new(monitor);
     published.errors().for_each(|error| clearing.problem(error));
     let corrected = if is_past { repository::correct_latest(repository) } else { Ok(()) };
-    // That the link could not be synced either is no news.
+    // That the link could not be synced either is not news.
     if let Err(error) = corrected
         && published.synced.is_ok()
     {

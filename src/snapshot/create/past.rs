@@ -61,12 +61,13 @@ impl Past {
     /// Opens the tree.
     ///
     /// # Errors
-    /// If it is missing, is no directory, or lies behind a symbolic link, or if the backup is another one than before.
+    /// If it is missing, is not a directory, or lies behind a symbolic link, or if the backup is another one than
+    /// before.
     pub(crate) fn open(&self) -> Result<OwnedFd> {
         let failed = |errno: Errno| {
             let error = Error::io("open the backup", self.tree(), errno);
             match errno {
-                Errno::LOOP | Errno::NOTDIR => error.hint("it is no directory, or lies behind a symbolic link"),
+                Errno::LOOP | Errno::NOTDIR => error.hint("it is not a directory, or lies behind a symbolic link"),
                 _ => error,
             }
         };

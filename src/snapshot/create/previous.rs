@@ -69,7 +69,7 @@ impl<'r> Candidates<'r> {
         Ok(None)
     }
 
-    /// Reports a damaged manifest, and how the run goes on without it.
+    /// Reports a damaged manifest, and how the run continues without it.
     pub(super) fn pass_over(&self, damage: Error, monitor: &dyn Monitor) {
         let instead = match self.names.last() {
             Some(name) => format!("it is passed over: this snapshot is compared with {name} instead"),

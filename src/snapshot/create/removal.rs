@@ -32,7 +32,7 @@ pub(crate) struct Removal<'a> {
 }
 
 struct Above {
-    /// The length of its path: so many first bytes of the newest directory's path.
+    /// The length of its path, which is the beginning of the newest directory's path.
     length: usize,
     /// `None` for the top of a snapshot, which is not a copy of anything.
     mtime: Option<Time>,

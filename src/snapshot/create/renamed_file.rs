@@ -30,8 +30,8 @@ use std::sync::atomic::Ordering;
 
 /// Up to this size, in bytes, content is held in memory.
 const HELD: u64 = 1 << 20;
-/// On the snapshot's own filesystem, the index is built only after so many times the bytes of its blocks were read for
-/// hashes.
+/// On the snapshot's own filesystem, the index is built only after this many times the bytes of its blocks were read
+/// for hashes.
 const WORTH: u64 = 8;
 /// How many bytes a block of a manifest holds.
 const BLOCK: u64 = 64 << 10;

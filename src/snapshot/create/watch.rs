@@ -199,7 +199,7 @@ impl Watch {
     }
 }
 
-/// Looks at the inodes of an XFS. `None` if it is no XFS, if they are too many, or if they cannot be listed.
+/// Looks at the inodes of an XFS. `None` if it is not an XFS, if they are too many, or if they cannot be listed.
 fn sweep(fd: OwnedFd, last: &LastRun<'_>, threads: usize, monitor: &dyn Monitor) -> Option<SweptXfs> {
     let filesystem = xfs::geometry(&fd).ok()?.uuid;
     if xfs::used_inodes(&fd).ok()? > last.entries.saturating_mul(OTHERS) {

@@ -52,7 +52,7 @@ impl Block {
                         return Err("a directory's path is too long");
                     }
                     if marks.is_empty() && !order::is_path(&path) {
-                        return Err("a directory's path is none");
+                        return Err("invalid directory path");
                     }
                     if !marks.is_empty() {
                         if order::shared_length(&before, &path) != shared_length {
@@ -66,10 +66,10 @@ impl Block {
                 }
                 Record::Continued(full) => {
                     if !marks.is_empty() {
-                        return Err("a directory goes on in its middle");
+                        return Err("a directory continues in the middle of the block");
                     }
                     if !order::is_path(full) || full.len() > limits::PATH {
-                        return Err("a directory's path is none");
+                        return Err("invalid directory path");
                     }
                     let start = offset_of(&raw, full);
                     marks.push(Mark { record, continued: true, shared: 0, suffix: (start, start + full.len() as u32) });
@@ -188,7 +188,7 @@ fn check(record: &Record<'_>) -> Result<(), &'static str> {
         && let Body::File(file) = &**body
         && (file.size > i64::MAX as u64 || file.holes > file.size)
     {
-        return Err("a file's size is none");
+        return Err("invalid file size");
     }
     Ok(())
 }

@@ -45,7 +45,7 @@ pub(crate) fn may_follow(before: Option<&[u8]>, path: &[u8], shared: usize) -> R
         return match path.contains(&b'/') {
             true => Err("a directory comes before the one it lies in"),
             false if is_path(path) => Ok(()),
-            false => Err("a directory's path is none"),
+            false => Err("invalid directory path"),
         };
     };
     if compare_tails(before, path, shared) != Ordering::Less {
@@ -57,7 +57,7 @@ pub(crate) fn may_follow(before: Option<&[u8]>, path: &[u8], shared: usize) -> R
         None => (0, path),
     };
     if !is_name(name) || path[0] == b'/' {
-        return Err("a directory's path is none");
+        return Err("invalid directory path");
     }
     let parent_was_there = parent <= shared && (parent == 0 || before.len() == parent || before[parent] == b'/');
     if parent_was_there { Ok(()) } else { Err("a directory comes before the one it lies in") }

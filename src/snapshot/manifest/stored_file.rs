@@ -34,7 +34,7 @@ impl StoredFile {
     /// Closes the file until it is read again. This also ends the lock on it, so the snapshot can be removed.
     pub(super) fn close(&mut self) -> Result<()> {
         if let State::Open(file) = &self.state {
-            let metadata = file.metadata().map_err(|cause| Error::io("look at", &self.path, cause))?;
+            let metadata = file.metadata().map_err(|cause| Error::io("read the status of", &self.path, cause))?;
             self.state = State::Closed(metadata.dev(), metadata.ino());
         }
         Ok(())

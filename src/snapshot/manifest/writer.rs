@@ -139,7 +139,7 @@ impl Writer {
             return Err(self.misuse(&entry.name, "an entry comes before any directory"));
         };
         if !order::is_name(&entry.name) {
-            return Err(self.misuse(&entry.name, "an entry's name is none"));
+            return Err(self.misuse(&entry.name, "invalid entry name"));
         }
         if self.last_name.as_ref().is_some_and(|last| *last >= entry.name) {
             return Err(self.misuse(&entry.name, "entries are out of order or there twice"));

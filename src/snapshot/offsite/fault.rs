@@ -25,7 +25,10 @@ pub(super) fn explain(action: &str, url: &Url, error: &RusticError) -> Error {
     let failed = Error::failed(format!("{action} {url}"));
     if error.is_incorrect_password() {
         let cause = io::Error::other("wrong password");
-        return failed.because(cause).hint("the password is the one that 'init' had").with_code("wrong-password");
+        return failed
+            .because(cause)
+            .hint("use the password given to 'pleach offsite init'")
+            .with_code("wrong-password");
     }
     if let Some(wrong) = causes(error).find(|cause| cause.is::<WrongHash>()) {
         return damage(action, url, wrong.to_string());
@@ -198,8 +201,8 @@ fn quoted<'t>(text: &'t str, label: &str) -> Option<&'t str> {
 
 fn reach(url: &Url) -> String {
     match url {
-        Url::Sftp { host, .. } => format!("'{} true' must work without a question", host.trial()),
-        _ => "check the address and the network; the next run goes on".to_string(),
+        Url::Sftp { host, .. } => format!("'{} true' must succeed without prompting", host.trial()),
+        _ => "check the address and the network; the next run continues".to_string(),
     }
 }
 

@@ -5,7 +5,7 @@ use crate::util::mutex::lock;
 use log::{LevelFilter, Log, Metadata, Record};
 use std::sync::Mutex;
 
-/// The beginning of a message that is no problem: nothing is lost if a copy in the cache is gone already, or stays.
+/// The beginning of a message that is not a problem: nothing is lost if a copy in the cache is gone already, or stays.
 const HARMLESS: &str = "Error in cache backend removing";
 
 /// How many messages are kept between two looks.

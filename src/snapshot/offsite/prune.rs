@@ -142,7 +142,7 @@ pub fn prune(access: &Access, options: &PruneOptions, monitor: &dyn Monitor) -> 
         Err(error) if error.kind() == ErrorKind::Interrupted => return Err(Stopped::after(error, stats)),
         Err(error) if has_left => {
             return Err(Stopped::after(
-                error.hint_also("some snapshots were not removed; the next run goes on"),
+                error.hint_also("some snapshots were not removed; the next run continues"),
                 stats,
             ));
         }

@@ -39,7 +39,7 @@ use unfinished::Unfinished;
 pub struct PushOptions {
     /// The snapshots, by their IDs. Without any: all, or the last ones.
     pub ids: Vec<String>,
-    /// Only the newest snapshots, so many.
+    /// Send only this many of the newest snapshots.
     pub last: Option<usize>,
     /// Find out what would be sent, and change nothing.
     pub dry_run: bool,

@@ -31,7 +31,7 @@ pub(super) fn data(repository: &Repository<IndexedFullStatus>, id: &DataId) -> R
 /// Reads a directory.
 ///
 /// # Errors
-/// If it cannot be read, does not have its ID, or is no directory.
+/// If it cannot be read, does not have its ID, or is not a directory.
 pub(super) fn tree(repository: &Repository<IndexedFullStatus>, id: &TreeId) -> RusticResult<Tree> {
     let data = blob(repository, id)?;
     let failed = |cause| RusticError::with_source(ErrorKind::Internal, "The directory cannot be understood.", cause);

@@ -12,7 +12,7 @@ pub(super) fn wanted(free: Free, total: u64) -> u64 {
 }
 
 /// The fewest of the first snapshots that free the missing bytes together; all, if these are too few. `freed` finds out
-/// how many bytes so many of them free.
+/// how many bytes this many of them free.
 ///
 /// # Errors
 /// Those of `freed`.

@@ -116,7 +116,7 @@ pub(super) fn receive<R: Read>(
     Ok(written)
 }
 
-/// Whether so many first bytes of a file are hashed if so many bytes arrived.
+/// Whether the first `bytes` bytes of a file are hashed if `arrived` bytes arrived.
 fn is_checked(bytes: u64, arrived: u64) -> bool {
     bytes <= arrived.saturating_mul(CHECKED).saturating_add(SMALL)
 }

@@ -26,7 +26,7 @@ pub(super) struct Before {
     pub(super) is_begun: bool,
 }
 
-/// Makes an entry of the current directory, which is no further name of an inode. Returns its record.
+/// Makes an entry of the current directory, which is not a further name of an inode. Returns its record.
 pub(super) fn make<R: Read>(
     tree: &mut Tree,
     (sources, input): (&mut Sources, &mut Input<R>),
@@ -86,7 +86,7 @@ pub(super) fn make<R: Read>(
             written = content::receive(input, &made, (&path, file), is_empty, open, journal, monitor)?;
             hint.map_or(Ok(()), |hint| hint.end(made.as_fd())).map_err(failed)?;
         }
-        Content::LinkTo(_) => return Err(damage("a link goes to no earlier entry")),
+        Content::LinkTo(_) => return Err(damage("a hard link does not point to an earlier entry")),
     }
     let refused = match before.is_begun {
         true => tree.creator.apply(&made, &attributes),
@@ -98,7 +98,7 @@ pub(super) fn make<R: Read>(
 }
 
 /// Opens the file of the base in a tree that began with it, if the entry is that file with other content or metadata. A
-/// file that was made since is none: the transfer may have been cut before it had all of its start. And if the transfer
+/// file that was made since is not: the transfer may have been cut before it had all of its start. And if the transfer
 /// was cut, the file may have a part of its new content already, so it cannot be taken as it is.
 fn updatable(
     tree: &Tree,

@@ -1,4 +1,4 @@
-//! Notes how far a snapshot was received, so that a transfer can go on after it was cut.
+//! Notes how far a snapshot was received, so that a transfer can continue after it was cut.
 //!
 //! The journal has the records that are complete. From time to time the tree is synced, and then the position is noted:
 //! so everything before it is on the disk. That happens beside the transfer, and takes none of its time. What arrived
@@ -18,16 +18,16 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-/// A position is noted after so many bytes of content. One more part of this length may arrive until it is noted.
+/// A position is noted after this many bytes of content. One more part of this length may arrive until it is noted.
 const EVERY: u64 = 24 << 20;
-/// A record costs as much as so many bytes of content, and an entry that was made as much as so many more: a note comes
+/// A record counts as `RECORD` bytes of content, and an entry that was made as `MADE` more: a note comes
 /// after some 20,000 entries without content.
 const RECORD: u64 = 64;
 const MADE: u64 = 1 << 10;
 /// The longest record, in bytes, and the longest note.
 const LONGEST: u64 = 32 << 20;
 
-/// Everything that must be known to go on.
+/// Everything that must be known to continue.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Note {
     pub(super) identity: Digest,
@@ -179,7 +179,7 @@ fn failed(action: &str, cause: std::io::Error) -> Error {
     if is_full { error.hint(FREE_SPACE) } else { error }
 }
 
-/// Passes so many records of a journal to `each`.
+/// Passes `count` records of a journal to `each`.
 pub(super) fn records(mut input: impl Read, count: u64, mut each: impl FnMut(Item) -> Result<()>) -> Result<()> {
     let failed = |cause| Error::failed("read the journal of the transfer").because(cause);
     let mut bytes = Vec::new();

@@ -53,7 +53,7 @@ pub(super) struct Receiver<'a> {
 }
 
 impl<'a> Receiver<'a> {
-    /// Begins with an empty tree, or goes on where `note` says.
+    /// Begins with an empty tree, or continues where `note` says.
     pub(super) fn new(
         staging: &Arc<Staging>,
         note: Option<Note>,
@@ -91,7 +91,7 @@ impl<'a> Receiver<'a> {
         Ok(receiver)
     }
 
-    /// Goes on after a transfer was cut, if it was.
+    /// Continues after a transfer was cut, if it was.
     fn resume(&mut self) -> Result<()> {
         let position = *self.journal.position();
         if position == Position::default() {
@@ -119,7 +119,7 @@ impl<'a> Receiver<'a> {
     /// Does the work of an operation, which is not the end.
     pub(super) fn step<R: Read>(&mut self, op: Op, input: &mut Input<R>) -> Result<()> {
         if self.begun.is_some() && !matches!(op, Op::Device { .. } | Op::Entry { .. }) {
-            return Err(damage("it does not go on with the file in progress"));
+            return Err(damage("it does not continue the file in progress"));
         }
         match op {
             Op::Device { old, new } => {
@@ -183,13 +183,13 @@ impl<'a> Receiver<'a> {
         let begun = self.begun.take();
         let is_begun = begun.is_some();
         if begun.is_some_and(|begun| begun != path || !matches!(content, Content::Parts { .. })) {
-            return Err(damage("it does not go on with the file in progress"));
+            return Err(damage("it does not continue the file in progress"));
         }
         let first = self.links.first(&entry)?;
         let is_further = first.is_some();
         if let Content::LinkTo(to) = content {
             let first = first.filter(|first| first.is_at(to));
-            let first = first.ok_or_else(|| damage("a link is none to the first name of its inode"))?;
+            let first = first.ok_or_else(|| damage("a hard link does not point to the first name of its inode"))?;
             self.link(&first, &mut entry)?;
         } else {
             self.journal.begin_content(path);
@@ -297,7 +297,7 @@ impl<'a> Receiver<'a> {
     /// Completes the tree and its manifest.
     pub(super) fn finish(mut self, totals: &Totals, digest: &Digest, staging: &Staging) -> Result<Received> {
         if self.begun.is_some() {
-            return Err(damage("it does not go on with the file in progress"));
+            return Err(damage("it does not continue the file in progress"));
         }
         self.settle()?;
         self.sequence.finish()?;

@@ -68,7 +68,7 @@ impl<'b> Sequence<'b> {
         Ok(item)
     }
 
-    /// The next record of the base is none of the new snapshot. Returns its path, too.
+    /// The next record of the base is not in the new snapshot. Returns its path, too.
     pub(super) fn gone(&mut self) -> Result<(Vec<u8>, Item)> {
         let (directory, item) = self.next_of_base()?;
         match &item {
@@ -149,7 +149,7 @@ impl<'b> Sequence<'b> {
     }
 
     fn next_of_base(&mut self) -> Result<(Vec<u8>, Item)> {
-        let base = self.base.as_mut().ok_or_else(|| damage("it refers to a base, and there is none"))?;
+        let base = self.base.as_mut().ok_or_else(|| damage("it refers to a base, but there is none"))?;
         let next = base.take()?.ok_or_else(|| damage("it refers to more records than the base has"))?;
         self.passed += 1;
         Ok(next)

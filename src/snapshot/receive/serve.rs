@@ -16,10 +16,10 @@ use std::io::{Read, Write};
 use std::path::Path;
 use std::time::Instant;
 
-/// So many seconds may the sender's clock be fast.
+/// How many seconds the sender's clock may be ahead.
 const TOLERANCE: i64 = 3600;
 
-/// So many of the snapshots that arrived are named in an error.
+/// How many received snapshots an error names.
 const NAMED: usize = 10;
 
 /// How snapshots are received.
@@ -195,7 +195,7 @@ fn receive_each<R: Read, W: Write>(
             (Op::Begin(begin), replies) => {
                 let names = std::iter::once(&begin.header.name).chain(begin.base.iter().map(|(name, _)| name));
                 if !names.into_iter().all(|name| repository::is_snapshot_name(name)) {
-                    return Err(damage("the name of a snapshot is none"));
+                    return Err(damage("invalid snapshot name"));
                 }
                 if options.only_adds && begin.header.created.seconds > Time::now().seconds.saturating_add(TOLERANCE) {
                     return Err(Error::failed(format!("add the snapshot {}", begin.header.name))

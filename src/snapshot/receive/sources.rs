@@ -44,11 +44,13 @@ impl Sources {
         let directory = match (place.side, &self.base) {
             (Side::New, _) => tree.any_directory(directory),
             (Side::Base, Some(base)) => base.open_any(directory),
-            (Side::Base, None) => return Err(damage("a place is in a base, and there is none")),
+            (Side::Base, None) => return Err(damage("a place is in a base, but there is none")),
         };
         let fd = match directory.and_then(|directory| open(directory.as_fd(), name)) {
             Ok(Some(fd)) => fd,
-            Ok(None) | Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Err(damage("a place is no file")),
+            Ok(None) | Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {
+                return Err(damage("a place is not a regular file"));
+            }
             Err(errno) => return Err(Error::io("open", absolute(&place.path), errno)),
         };
         let copy = fd.try_clone().map_err(failed)?;

@@ -1,4 +1,4 @@
-//! Receives one snapshot: begins it or goes on with it, and publishes it or keeps it for the next attempt.
+//! Receives one snapshot: begins or continues it, and publishes it or keeps it for the next attempt.
 
 use super::journal::{self, Note};
 use super::receiver::{Base, Received, Receiver};
@@ -62,7 +62,7 @@ pub(super) fn snapshot<R: Read>(
             published.synced?;
             Ok((received, published.sealed.err()))
         }
-        // A transfer that was cut can go on.
+        // A transfer that was cut can continue.
         Err(error) if error.kind() != ErrorKind::Damage && journal::read(&staging).is_some() => Err(error),
         Err(error) => {
             let _ = repository::discard(repository, staging, threads, monitor);
@@ -83,7 +83,7 @@ fn stage(
         let start = start(repository, filesystem, base)?;
         return Ok((repository::begin_incoming(repository, name, start)?, None));
     }
-    let lost = || damage("it goes on with a transfer that is not there");
+    let lost = || damage("it continues a transfer that does not exist");
     let note = repository::incoming(repository, name, false).and_then(|staging| journal::read(&staging));
     let note = note.filter(|note| (note.identity, &note.base) == (begin.identity, &begin.base)).ok_or_else(lost)?;
     if note.position != begin.position {

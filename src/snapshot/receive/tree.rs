@@ -345,7 +345,7 @@ fn size_of_kept(meta: &Meta) -> usize {
     meta.kept_xattrs.iter().map(|(name, value)| name.len() + value.len() + 2 * size_of::<Vec<u8>>()).sum()
 }
 
-/// Everyone who may enter the repository may read the top, which is no copy of a directory. Its time came with the
+/// Everyone who may enter the repository may read the top, which is not a copy of a directory. Its time came with the
 /// snapshot.
 fn end_top(top: BorrowedFd<'_>, time: Time) -> rustix::io::Result<()> {
     rustix::fs::fchmod(top, Mode::from_bits_truncate(0o755))?;

@@ -89,7 +89,7 @@ impl Conversation<'_> {
             }
             let (base, position) = beginning(&work.snapshots, &states, number);
             if let Some(deleted) = self.deleted(work, base, number).map_err(Obstacle::Here)? {
-                // It cannot be sent, and is no base.
+                // It cannot be sent, and is not a base.
                 states[deleted] = State::Other;
                 match deleted == number {
                     true => work.skip(number, self.monitor),

@@ -63,7 +63,8 @@ fn converse(
     })
 }
 
-/// Opens the repository, or makes it. Reports if it is no second disk. `None`: only a run that is no dry run makes it.
+/// Opens the repository, or makes it. Reports if it is not a second disk. `None`: only a run that is not a dry run
+/// makes it.
 ///
 /// # Errors
 /// If it cannot be opened, or is in the repository that is sent.

@@ -37,7 +37,7 @@ use work::{Turn, Work};
 pub struct Options {
     /// The snapshots, by their IDs. Without any: all, or the last ones.
     pub ids: Vec<String>,
-    /// Only the newest snapshots, so many.
+    /// Send only this many of the newest snapshots.
     pub last: Option<usize>,
     /// The destination must be a repository already.
     pub must_exist: bool,

@@ -11,13 +11,13 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-/// The command over there; otherwise `pleach`.
+/// The command on the remote host; otherwise `pleach`.
 const REMOTE: &str = "PLEACH_REMOTE";
 /// How long the program may take to end after the user asked to stop, before SIGTERM and before SIGKILL.
 const GRACE: [Duration; 2] = [Duration::from_secs(2), Duration::from_secs(6)];
 
-/// The command that runs a receiver over there. With `must_exist` it makes no repository, with `dry_run` it changes
-/// nothing.
+/// The command that runs a receiver on the remote host. With `must_exist` it makes no repository, with `dry_run` it
+/// changes nothing.
 ///
 /// # Errors
 /// Kind `Usage` if PLEACH_SSH has an open quote.
@@ -40,7 +40,7 @@ pub(super) fn command(to: &Remote, must_exist: bool, dry_run: bool) -> Result<Co
     Ok(command)
 }
 
-/// A word for the shell over there.
+/// A word for the shell on the remote host.
 fn quoted(word: &[u8]) -> Vec<u8> {
     let mut quoted = vec![b'\''];
     for byte in word {
@@ -56,7 +56,7 @@ fn quoted(word: &[u8]) -> Vec<u8> {
 /// The mark at the beginning of a message of pleach.
 const MARK: &str = "pleach: ";
 
-/// Whether a message is one of the pleach over there.
+/// Whether a message is one of the pleach on the remote host.
 pub(super) fn is_of_pleach(line: &str) -> bool {
     line.starts_with(MARK)
 }

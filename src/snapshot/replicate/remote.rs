@@ -18,7 +18,7 @@ use std::sync::atomic::Ordering;
 /// program is the same number. The library cannot import it.
 const INCOMPLETE: i32 = 3;
 
-/// Runs one conversation with a receiver over there.
+/// Runs one conversation with a receiver on the remote host.
 pub(super) fn run(remote: &Remote, conversation: &Conversation<'_>, work: &mut Work, must_exist: bool) -> Result<Turn> {
     let name = remote.host.name();
     let mut command = process::command(remote, must_exist, conversation.dry_run)?;

@@ -1,5 +1,5 @@
-//! The messages of ssh(1), and of the receiver over there. They are passed on line by line. The last ones, after which
-//! the program ends, are kept: they say why.
+//! The messages of ssh(1), and of the receiver on the remote host. They are passed on line by line. The last ones,
+//! after which the program ends, are kept: they say why.
 
 use crate::util::text;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_millis(400);
 const TICK: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 /// A longer line is divided.
 const LONGEST: usize = 4 << 10;
-/// So many of the last lines are kept.
+/// How many of the last lines are kept.
 const KEPT: usize = 100;
 
 /// How far the program is.

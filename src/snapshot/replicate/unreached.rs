@@ -51,8 +51,8 @@ pub(super) fn by_receiver(to: &OsStr, failure: &Failure) -> Error {
     let error = Error::new(kind, "replicate to").at(to).because(failure.reason()).with_code(code);
     match kind {
         ErrorKind::Locked => error.hint(
-            "if a connection was lost, its receiver ends when sshd over there notices it: ClientAliveInterval in \
-             sshd_config makes it notice soon",
+            "if a connection was lost, its receiver ends when sshd on the remote host notices it: ClientAliveInterval \
+             in sshd_config makes it notice soon",
         ),
         _ => error,
     }
@@ -73,9 +73,10 @@ pub(super) fn why(
             let line = bytes.split(|byte| *byte == b'\n').find(|line| !line.is_empty()).unwrap_or_default();
             let line = text::escape(&OsString::from(String::from_utf8_lossy(line).into_owned()));
             messages.retain(|line| !is_of_pleach(line));
-            let cause = format!("{name} sent '{line}', which is no reply of pleach");
+            let cause = format!("{name} sent '{line}', which is not a pleach reply");
             return failed().because(other(&cause)).with_code("no-receiver").hint(
-                "if a startup file of the shell over there prints this (as ~/.bashrc), let it print only on a terminal",
+                "if a startup file of the shell on the remote host prints this (as ~/.bashrc), let it print only on a \
+                 terminal",
             );
         }
         First::Version(version) => {
@@ -101,21 +102,21 @@ pub(super) fn why(
     };
     match ended.code() {
         Some(0) if !has_begun => because(failed())
-            .hint(format!("the command over there ended without a reply; try: {}", remote.host.trial())),
+            .hint(format!("the command on the remote host ended without a reply; try: {}", remote.host.trial())),
         Some(0) => error,
         Some(255) if !has_begun => {
             let error = because(Error::failed("connect to").at(name)).with_code("no-connection");
             error.hint(format!("nothing was sent; try: {}", remote.host.trial()))
         }
         Some(126 | 127) => because(Error::failed("run pleach on").at(name))
-            .hint("install pleach over there, or set PLEACH_REMOTE to its path")
+            .hint("install pleach on the remote host, or set PLEACH_REMOTE to its path there")
             .with_code("no-receiver"),
         Some(2) if !has_begun => because(Error::failed("run pleach on").at(name))
-            .hint("the pleach over there is older: it must know `receive`; update it")
+            .hint("the pleach on the remote host is older: it must know `receive`; update it")
             .with_code("no-receiver"),
         Some(_) if !has_begun => because(failed()).with_code("receiver-failed"),
         _ => because(failed())
-            .hint("the connection was lost, or the receiver was ended; the same command goes on")
+            .hint("the connection was lost, or the receiver was ended; run the same command to continue")
             .with_code("connection-lost"),
     }
 }

@@ -30,7 +30,7 @@ impl Work<'_> {
         }
     }
 
-    /// The result of a part that reads these snapshots. If one of them was deleted meanwhile, that is no failure.
+    /// The result of a part that reads these snapshots. If one of them was deleted meanwhile, that is not a failure.
     pub(super) fn of_snapshots<T>(&self, names: &[&str], result: Result<T>) -> Result<Option<T>> {
         let is_deleted = |name: &&&str| list::is_deleted(self.repository, name);
         if result.is_ok() || self.monitor.is_cancelled() {

@@ -141,7 +141,7 @@ impl Dir {
         match fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => Ok(Some(stat)),
             Err(Errno::NOENT) => Ok(None),
-            Err(errno) => Err(Error::io("look at", self.join(name), errno)),
+            Err(errno) => Err(Error::io("read the status of", self.join(name), errno)),
         }
     }
 

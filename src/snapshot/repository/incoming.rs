@@ -36,7 +36,7 @@ pub(crate) fn incoming_position(repository: &Repository, name: &str) -> Option<F
     position(&repository.control.dir_if_any(INCOMING)?, name.as_bytes())
 }
 
-/// Removes snapshots that cannot go on, and completes those that a killed run published.
+/// Removes snapshots that cannot continue, and completes those that a killed run published.
 pub(super) fn clear_incoming(repository: &Repository, clearing: &Clearing<'_>) {
     let Some(area) = repository.control.dir_if_any(INCOMING) else { return };
     let fresh = FreshNames::new();
@@ -53,8 +53,8 @@ pub(super) fn clear_incoming(repository: &Repository, clearing: &Clearing<'_>) {
     }
 }
 
-/// Removes a snapshot that cannot go on, and completes one that was published. Returns when the position of another one
-/// was noted last.
+/// Removes a snapshot that cannot continue, and completes one that was published. Returns when the position of another
+/// one was noted last.
 fn clear_ended(repository: &Repository, area: &Dir, name: &[u8], fresh: &FreshNames) -> Result<Option<SystemTime>> {
     complete(repository, area, name)?;
     match begun(area, name) {
@@ -63,7 +63,7 @@ fn clear_ended(repository: &Repository, area: &Dir, name: &[u8], fresh: &FreshNa
     }
 }
 
-/// When the position of an unfinished snapshot was noted last, if it can go on.
+/// When the position of an unfinished snapshot was noted last, if it can continue.
 fn begun(area: &Dir, name: &[u8]) -> Option<SystemTime> {
     position(area, name)?.metadata().ok()?.modified().ok()
 }

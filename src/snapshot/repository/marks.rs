@@ -79,9 +79,9 @@ pub(crate) fn set_marks(repository: &Repository, name: &str, marks: &Marks) -> R
 pub(crate) fn sync_marks(repository: &Repository) -> Result<()> {
     let Some(dir) = dir(repository)? else { return Ok(()) };
     // The directory of the marks may be new.
-    dir.sync().and_then(|()| repository.control.sync()).map_err(|error| {
-        error.hint("tags and pins are as wanted, but may not survive a power cut; run the same command again")
-    })
+    dir.sync()
+        .and_then(|()| repository.control.sync())
+        .map_err(|error| error.hint("the change was made, but may not survive a power cut; run the same command again"))
 }
 
 /// Removes the marks of snapshots that no longer exist.

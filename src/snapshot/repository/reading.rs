@@ -110,7 +110,7 @@ mod tests {
         std::fs::write(dir.path().join("one"), "").unwrap();
         let manifests = Dir::open(dir.path()).unwrap();
         assert!(!has_reader(&manifests, "one") && !has_reader(&manifests, "missing"));
-        // A removal in progress is no reader, and not disturbed.
+        // A removal in progress is not a reader, and is not disturbed.
         let claim = Claim::take(&manifests, "one").unwrap().unwrap();
         assert!(!has_reader(&manifests, "one"));
         drop(claim);

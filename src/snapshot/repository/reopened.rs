@@ -60,7 +60,7 @@ impl Reopened {
         let dir = repository.control.make_dir(REPAIRING)?;
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::APPEND;
         let list = dir.file(name, flags, Mode::RUSR | Mode::WUSR)?;
-        let length = list.metadata().map_err(|cause| Error::io("look at", dir.join(name), cause))?.len();
+        let length = list.metadata().map_err(|cause| Error::io("read the status of", dir.join(name), cause))?.len();
         let is_continued = length > 0;
         let (name, noted) = (name.to_string(), HashSet::new());
         let (is_untidy, is_subvolume) = (is_continued, false);
@@ -127,7 +127,7 @@ impl Reopened {
 }
 
 /// Completes the trees that a killed repair left open. What fails is reported and blocks nothing: a temporary name that
-/// stays is found by the next verification. If the run is asked to stop, the next one goes on.
+/// stays is found by the next verification. If the run is asked to stop, the next one continues.
 pub(crate) fn complete_repairs(repository: &Repository, clearing: &Clearing<'_>) {
     let Some(true) = clearing.note(repository.control.has_dir(REPAIRING)) else { return };
     let Some(dir) = clearing.note(repository.control.dir(REPAIRING)) else { return };
@@ -306,7 +306,7 @@ mod tests {
         fs::create_dir(list.parent().unwrap()).unwrap();
         File::create(&list).unwrap().set_len(1 << 40).unwrap();
         complete_repairs(&repository, &Clearing::new(&Stop));
-        assert!(list.exists(), "the next run goes on");
+        assert!(list.exists(), "the next run continues");
         let clearing = Clearing::new(&Silent);
         complete_repairs(&repository, &clearing);
         assert_eq!((clearing.errors(), list.exists()), (1, false));

@@ -102,8 +102,8 @@ impl Repository {
         Ok(self.may_have_tree(name) && self.manifests.stat(name)?.is_some())
     }
 
-    /// Whether something has this name and is no snapshot: a tree without a manifest, or something else in the place of
-    /// a tree.
+    /// Whether something has this name and is not a snapshot: a tree without a manifest, or something else in the place
+    /// of a tree.
     fn is_lost(&self, name: &str) -> Result<bool> {
         // In this order, because a tree goes before its manifest.
         Ok(check_name(name).is_ok() && !self.has_snapshot(name)? && self.root.stat(name)?.is_some())
@@ -275,7 +275,7 @@ impl Repository {
     fn alternative(&self, id: &str, names: &[String]) -> Option<String> {
         let shown = |name: &str| text::path(os(name.as_bytes()).as_ref());
         let snapshots = self.listing().map(|listing| listing.snapshots).unwrap_or_default();
-        // Tags that cannot be read are no reason to fail.
+        // Tags that cannot be read are not a reason to fail.
         let tags = |info: &SnapshotInfo| marks(self, &info.name, &info.header.tags).unwrap_or_default().tags;
         let mut tagged = snapshots.iter().rev().filter(|info| tags(info).iter().any(|tag| tag == id));
         if let Some(newest) = tagged.next() {
@@ -379,7 +379,7 @@ impl Repository {
         if let Some(name) = linked.as_ref().and_then(|name| name.to_str().ok()).filter(|_| !is_sure)
             && self.is_lost(name)?
         {
-            let hint = "it is no snapshot, and was the newest one: give a name instead of `latest`";
+            let hint = "it was the newest snapshot, but is not a snapshot any more: give a name instead of `latest`";
             return Err(Error::failed("use the latest snapshot").at(self.path().join(name)).hint(hint));
         }
         let found = listing.snapshots.into_iter().rev().find(wanted);

@@ -135,7 +135,7 @@ fn check_free(repository: &Repository, name: &str) -> Result<()> {
     let hint = match (repository.manifests.stat(name)?.is_some(), repository.root.has_tree(name)?) {
         (true, true) => "choose another name",
         (true, false) => "the tree of this snapshot is elsewhere; remove this entry, or choose another name",
-        (false, _) => "it is no snapshot; choose another name",
+        (false, _) => "it is not a snapshot; choose another name",
     };
     Err(Error::io("make the snapshot", repository.root.join(name), Errno::EXIST).hint(hint))
 }

@@ -173,7 +173,7 @@ fn leftovers_of_killed_runs_are_cleared_and_block_nothing() {
     fs::create_dir_all(repo.join(".pleach/partial/killed/tree/a/b/c")).unwrap();
     fs::write(repo.join(".pleach/partial/killed/tree/a/b/file"), "x").unwrap();
     fs::copy(repo.join(".pleach/manifests/kept"), repo.join(".pleach/manifests/gone")).unwrap();
-    assert_eq!(names(&repository), ["kept"], "a manifest without its tree is none");
+    assert_eq!(names(&repository), ["kept"], "a manifest without its tree is not a snapshot");
     discard(&repository, stage(&repository, "killed", 3), 2, &Silent).unwrap();
     drop(stage(&repository, "killed", 4));
     clear_leftovers(&repository, &[], 2, &Clearing::new(&Silent)).unwrap();

@@ -156,7 +156,7 @@ impl Wrong {
     }
 }
 
-/// Whether a file with the right size and modification time may still have other content. If it is the very inode that
+/// Whether a file with the right size and modification time may still have other content. If it is the same inode that
 /// the snapshot recorded, its change time differs or is too young to decide. If it is another inode, it is in the very
 /// directory of the snapshot (`in_origin`): another file was given its name.
 fn is_in_doubt(status: &Status, meta: &Meta, created: Time, clock: Clock, in_origin: bool) -> bool {

@@ -50,14 +50,14 @@ pub(super) struct Context<'a> {
 }
 
 impl Context<'_> {
-    /// Whether the run goes on.
+    /// Whether the run continues.
     ///
     /// # Errors
     /// If the monitor asks to stop, a job that waited for a sync ended the run, or a sync has failed.
     pub(super) fn check(&self) -> Result<()> {
         match self.fatal.get() {
             _ if self.monitor.is_cancelled() => Err(Error::interrupted()),
-            Some(_) => Err(Error::failed("go on")),
+            Some(_) => Err(Error::failed("continue")),
             None => self.devices.check(&self.options.target),
         }
     }

@@ -97,7 +97,7 @@ fn open_once(context: &Context<'_>, above: &Place, record: &Directory, is_wanted
     };
     let is_origin = existing.as_ref().is_some_and(|status| content::is_recorded_inode(status, &record.meta));
     let place = Place::new(&context.devices, above.child(name), source, target, is_origin)
-        .map_err(|errno| fail("look at", errno))?;
+        .map_err(|errno| fail("read the status of", errno))?;
     if let Some(status) = existing.filter(|_| options.dry_run && change.is_none() && gets_metadata) {
         let recorded = recorded(&record.meta, || metadata::readable_xattrs(&place.source))
             .map_err(|errno| fail("read from the snapshot", errno))?;

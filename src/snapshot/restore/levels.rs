@@ -32,7 +32,7 @@ pub(super) struct Levels {
 
 /// A directory on this path.
 pub(super) struct Level {
-    /// The length of its path: so many first bytes of the current path.
+    /// The length of its path, which is the beginning of the current path.
     length: usize,
     held: Held,
     /// `st_dev` in the source.

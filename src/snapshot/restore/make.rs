@@ -77,7 +77,7 @@ fn make_file(
     let has_others = entry.meta.nlink > 1;
     let seal = place.dir.seal_of(entry.meta.fileattr());
     if has_others {
-        let status = Status::of(&finished).map_err(|errno| slot.failure("look at", errno))?;
+        let status = Status::of(&finished).map_err(|errno| slot.failure("read the status of", errno))?;
         outcome.inode = Some((status.dev, status.ino));
         if replaces.is_some() || seal.is_some() {
             // Its other names follow, and the last name seals it, so it does not wait.

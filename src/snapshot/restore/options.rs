@@ -7,8 +7,8 @@ use std::path::PathBuf;
 #[non_exhaustive]
 pub enum Overwrite {
     /// Files with different content. Files of another type or size are different. A file with the same size and the
-    /// same modification time is trusted, unless it is the very source of the snapshot and its change time differs. In
-    /// doubt the file is read from the disk and compared with the manifest's hash.
+    /// same modification time is trusted, unless it is the source of the snapshot itself and its change time differs.
+    /// In doubt the file is read from the disk and compared with the manifest's hash.
     #[default]
     IfDifferent,
     /// All files, identical ones too.

@@ -24,7 +24,7 @@ pub(super) struct Place {
     pub(super) source: OwnedFd,
     /// The directory in the target.
     pub(super) dir: TargetDir,
-    /// Whether the directory in the target is the very directory that the snapshot was taken of.
+    /// Whether the directory in the target is the same directory that the snapshot was taken of.
     pub(super) is_origin: bool,
     /// The mounts inside it, once a dry run has asked for them.
     mounts: OnceLock<Vec<Inside>>,
@@ -41,7 +41,7 @@ pub(super) struct Closed {
 
 impl Place {
     /// The directory with this path, as it was opened. `target` is `None` in a dry run if it does not exist yet.
-    /// `is_origin`: it is the very directory that the snapshot was taken of.
+    /// `is_origin`: it is the directory that the snapshot was taken of.
     pub(super) fn new(
         devices: &Devices,
         node: Arc<PathNode>,

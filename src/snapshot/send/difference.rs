@@ -141,7 +141,7 @@ pub(super) fn written(fd: BorrowedFd<'_>, size: u64) -> rustix::io::Result<Vec<B
     Ok(written)
 }
 
-/// The pieces of a file's first bytes, so many, and the space of their addresses. No pieces where addresses show
+/// The pieces of the first `size` bytes of a file, and the space of their addresses. No pieces where addresses show
 /// nothing: some of these filesystems have no extent maps (tmpfs, FUSE).
 pub(super) fn map(fd: &OwnedFd, size: u64) -> rustix::io::Result<(Option<SpaceId>, Vec<Piece>)> {
     let Some(space) = AddressSpace::of(fd)?.map(AddressSpace::id) else { return Ok((None, Vec::new())) };

@@ -70,7 +70,7 @@ pub(super) struct Queue<'a, W> {
 }
 
 impl<'a, W: Write> Queue<'a, W> {
-    /// Operations for `out`. `begun`: the receiver has so many bytes of the first file with content.
+    /// Operations for `out`. `begun`: how many bytes of the first file with content the receiver has.
     pub(super) fn new(
         out: &'a mut Output<W>,
         (new, base): (BorrowedFd<'_>, Option<BorrowedFd<'a>>),

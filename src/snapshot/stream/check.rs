@@ -28,7 +28,7 @@ impl Check for Op {
         match self {
             Op::Directory { directory, xattrs, .. } => {
                 if !manifest::is_path(&directory.path) || directory.path.len() > manifest::LONGEST_PATH {
-                    return Err("the path of a directory is none");
+                    return Err("invalid directory path");
                 }
                 meta(&directory.meta, &[FileType::Directory])?;
                 all(xattrs)
@@ -64,23 +64,23 @@ impl Check for super::op::Reply {
 
 fn entry(entry: &Entry) -> Checked {
     if !manifest::is_name(&entry.name) || entry.name.len() > LONGEST_NAME {
-        return Err("the name of an entry is none");
+        return Err("invalid entry name");
     }
     match &entry.body {
         Body::File(file) => {
             if file.size > END || file.holes > file.size {
-                return Err("the size of a file is none");
+                return Err("invalid file size");
             }
             meta(&entry.meta, &[FileType::RegularFile])
         }
         Body::Symlink(target) => {
             if target.is_empty() || target.len() > LONGEST_NAME || target.contains(&0) {
-                return Err("the target of a link is none");
+                return Err("invalid link target");
             }
             meta(&entry.meta, &[FileType::Symlink])
         }
         Body::Device(major, minor) if *major > LARGEST_DEVICE.0 || *minor > LARGEST_DEVICE.1 => {
-            Err("the number of a device is none")
+            Err("invalid device number")
         }
         Body::Device(..) => meta(&entry.meta, &[FileType::CharacterDevice, FileType::BlockDevice]),
         Body::Fifo => meta(&entry.meta, &[FileType::Fifo]),
@@ -94,12 +94,12 @@ fn meta(meta: &Meta, types: &[FileType]) -> Checked {
     }
     // To chown(2) this means no change.
     if meta.uid == u32::MAX || meta.gid == u32::MAX {
-        return Err("the owner of an entry is none");
+        return Err("invalid owner of an entry");
     }
     // To utimensat(2) some larger numbers mean the current time, or no change.
     let is_time = |time: &Time| time.nanos < 1_000_000_000;
     if ![Some(&meta.mtime), Some(&meta.ctime), meta.btime.as_ref()].into_iter().flatten().all(is_time) {
-        return Err("the time of an entry is none");
+        return Err("invalid time of an entry");
     }
     // Only the receiver knows what its tree refuses.
     if meta.kept_here || !meta.kept_xattrs.is_empty() {
@@ -113,7 +113,7 @@ fn all(xattrs: &Xattrs) -> Checked {
     let is_xattr = |xattr: &(serde_bytes::ByteBuf, serde_bytes::ByteBuf)| {
         (1..=name).contains(&xattr.0.len()) && !xattr.0.contains(&0) && xattr.1.len() <= value
     };
-    if xattrs.iter().all(is_xattr) { Ok(()) } else { Err("an extended attribute is none") }
+    if xattrs.iter().all(is_xattr) { Ok(()) } else { Err("invalid extended attribute") }
 }
 
 fn content(entry: &Entry, content: &Content) -> Checked {
@@ -128,13 +128,13 @@ fn content(entry: &Entry, content: &Content) -> Checked {
 }
 
 fn place(place: &Place) -> Checked {
-    if manifest::is_path(&place.path) { Ok(()) } else { Err("the path of a place is none") }
+    if manifest::is_path(&place.path) { Ok(()) } else { Err("invalid path of a place") }
 }
 
 fn range(offset: u64, length: u64) -> Checked {
     match offset.checked_add(length) {
         Some(end) if end <= END && length > 0 => Ok(()),
-        _ => Err("a range is none"),
+        _ => Err("invalid range"),
     }
 }
 

@@ -32,7 +32,7 @@ impl<R: Read> Input<R> {
     /// Begins to read.
     ///
     /// # Errors
-    /// If this is no stream, or one of another version.
+    /// If this is not a stream, or one of another version.
     pub(crate) fn begin(mut from: R) -> Result<Input<R>> {
         let mut start = [0; START];
         from.read_exact(&mut start).map_err(unreadable)?;
@@ -129,7 +129,7 @@ impl<R: Read> Input<R> {
         Ok(&self.frame[from..self.used])
     }
 
-    /// Passes over so many of the next bytes.
+    /// Passes over the next `length` bytes.
     pub(crate) fn skip(&mut self, mut length: u64) -> Result<()> {
         while length > 0 {
             length -= self.some(length.min(MOST as u64) as usize)?.len() as u64;
@@ -180,7 +180,7 @@ impl<R: Read> Input<R> {
     }
 }
 
-/// Checks how a stream begins. `otherwise` is the hint if this is none.
+/// Checks how a stream begins. `otherwise` is the hint if this is not one.
 fn check_start(start: [u8; START], otherwise: &str) -> Result<()> {
     let (magic, version) = start.split_at(MAGIC.len());
     if magic != MAGIC {

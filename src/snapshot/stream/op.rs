@@ -48,7 +48,7 @@ pub(crate) enum Op {
         xattrs: Xattrs,
         content: Content,
     },
-    /// A part of the entry's content. So many bytes follow.
+    /// A part of the entry's content. Its bytes follow.
     Data { offset: u64, length: u64 },
     /// A part of the content that another file has.
     Clone { offset: u64, length: u64, from: Place },

@@ -7,7 +7,7 @@ use std::io::Write;
 
 /// zstd's level: networks are slower than this, and memory buses are not.
 const LEVEL: i32 = 1;
-/// After a frame that could not be made smaller, so many are not packed.
+/// After a frame that could not be made smaller, this many are not packed.
 const PAUSE: u32 = 15;
 
 /// The bytes that were sent.
@@ -75,7 +75,7 @@ impl<W: Write> Output<W> {
         Ok(())
     }
 
-    /// Appends so many bytes, at most [`MOST`], which `fill` puts in their place.
+    /// Appends `length` bytes, at most [`MOST`], which `fill` puts in their place.
     pub(crate) fn append_with(&mut self, length: usize, fill: impl FnOnce(&mut [u8]) -> Result<()>) -> Result<()> {
         if length > MOST - self.frame.len() {
             self.end_frame()?;

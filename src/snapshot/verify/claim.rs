@@ -33,7 +33,7 @@ impl Claim {
         matches!(digest, Digest::Hash(hash) if hash == self.hash)
     }
 
-    /// Whether so much of the file was data that whoever recorded its hash read about as much as its size.
+    /// Whether enough of the file was data that whoever recorded its hash read about as much as its size.
     pub(super) fn had_data(&self) -> bool {
         self.member().entry.file().is_some_and(|file| file.holes <= file.size / 2)
     }

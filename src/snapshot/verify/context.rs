@@ -130,7 +130,7 @@ impl Context<'_> {
         }
     }
 
-    /// Looks whether a snapshot was deleted. If so, its missing entries are no damage.
+    /// Looks whether a snapshot was deleted. If so, its missing entries are not damage.
     fn look(&self, number: usize) {
         let snapshot = &self.snapshots[number];
         if !self.repository.has_tree(&snapshot.name, &snapshot.tree) {

@@ -46,7 +46,7 @@ pub(super) struct Ending {
 }
 
 struct Level {
-    /// The length of its path: so many first bytes of the current path.
+    /// The length of its path, which is the beginning of the current path.
     length: usize,
     /// `None`: it could not be opened, or is too far up to be held open.
     place: Option<Arc<Place>>,
@@ -95,7 +95,7 @@ impl Levels {
                 match fault {
                     Ok(None) => {}
                     Ok(Some(fault)) => context.damage(self.snapshot, path, None, fault),
-                    Err(errno) => context.failed(self.snapshot, path, "look at the directory", errno),
+                    Err(errno) => context.failed(self.snapshot, path, "read the status of the directory", errno),
                 }
                 let present = count(&fd).map_err(|errno| self.fail(context, path, "read the directory", errno)).ok();
                 self.push(path, fd, present);
@@ -152,7 +152,7 @@ impl Levels {
     }
 
     fn fault(&self, context: &Context<'_>, record: &Directory, status: &Status) -> Result<Option<Fault>> {
-        // The top of a tree is no copy of a directory, unless it is a source.
+        // The top of a tree is not a copy of a directory, unless it is a source.
         if record.path.is_empty() && record.scaffold {
             return Ok(None);
         }

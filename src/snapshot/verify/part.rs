@@ -12,7 +12,7 @@ pub(super) struct Part {
 
 /// The length of the ring.
 const RING: u128 = 1 << 64;
-/// Rounding up: so many positions more than asked for are nothing next to the ring, and more than a rounding error.
+/// Rounding up: these additional positions are nothing next to the ring, and more than a rounding error.
 const MARGIN: u128 = 1 << 20;
 
 impl Part {

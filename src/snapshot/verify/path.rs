@@ -41,7 +41,7 @@ pub(super) fn check(context: &Context<'_>, queue: &Queue, members: &Arc<Members>
                     member.place.misses();
                 }
                 if errno != Errno::NOENT || !may_be_absent(meta, body) {
-                    context.failed(member.snapshot, path, "look at", errno);
+                    context.failed(member.snapshot, path, "read the status of", errno);
                 }
                 continue;
             }

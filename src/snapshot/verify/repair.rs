@@ -152,7 +152,7 @@ impl Repair<'_> {
         let failed = |action: &str, errno: Errno| Error::io(action, &shown, errno);
         let (above, name) = split(path);
         let dir = self.open_dir(work.snapshot, above)?;
-        let before = Status::of(&dir).map_err(|errno| failed("look at the directory of", errno))?;
+        let before = Status::of(&dir).map_err(|errno| failed("read the status of the directory of", errno))?;
         let mtime = match self.changed_dirs.contains(&(work.snapshot, above.to_vec())) {
             true => work::directory(&self.snapshots[work.snapshot], above)?.map_or(before.mtime, |meta| meta.mtime),
             false => before.mtime,
@@ -163,7 +163,7 @@ impl Repair<'_> {
         }
         let existing = match Status::at(&dir, name) {
             Err(Errno::NOENT) => None,
-            existing => Some(existing.map_err(|errno| failed("look at", errno))?),
+            existing => Some(existing.map_err(|errno| failed("read the status of", errno))?),
         };
         let replacement = Replacement { dir: &dir, name, existing, entry: &entry, hash: work.hash, shown: &shown };
         let replaced = self.replace(work, &replacement, &source, is_checked, made);

@@ -76,7 +76,7 @@ impl<'a> Maker<'a> {
         if existing.is_some_and(|existing| existing.file_type() != FileType::RegularFile) {
             return Ok(false);
         }
-        let status = Status::of(source).map_err(|errno| place.failed("look at the sound copy of", errno))?;
+        let status = Status::of(source).map_err(|errno| place.failed("read the status of the sound copy of", errno))?;
         let xattrs = self.xattrs(place, source)?;
         let wanted = self.attributes(place, &xattrs)?;
         let made = TempFile::make(dir.as_fd(), TEMPORARY, place.version());

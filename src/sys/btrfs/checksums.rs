@@ -169,7 +169,7 @@ mod tests {
         let blocks = |range: Range<u64>| range.start * 4096..range.end * 4096;
         let ranges = [blocks(50..102), blocks(103..104), blocks(108..200), blocks(300..301)];
         assert_eq!(pick(&data, &ranges), [(100, 0), (101, 1), (103, 3), (108, 8), (109, 9)]);
-        // The length of an item is no multiple of a checksum's.
+        // The length of an item is not a multiple of a checksum's.
         assert_eq!(pick(&data[..6], &[blocks(0..200)]), [(100, 0)]);
         assert_eq!(pick(&data, &[blocks(0..100), blocks(110..120)]), []);
     }

@@ -218,7 +218,7 @@ pub(crate) struct Subvolume {
     pub read_only: bool,
     /// Its own UUID. No other subvolume ever has the same, here or on another machine.
     pub uuid: [u8; 16],
-    /// The UUID of the subvolume that it is a snapshot of. Zero if it is none.
+    /// The UUID of the subvolume that it is a snapshot of. Zero if it is not a snapshot.
     pub parent_uuid: [u8; 16],
     /// The number of the transaction that created it.
     pub created: u64,

@@ -237,7 +237,7 @@ pub(crate) fn search_since(
     result
 }
 
-/// [`search`] with another call: `fetch` fills the buffer with so many of the items from a key on, and returns their
+/// [`search`] with another call: `fetch` fills the buffer with this many of the items from a key on, and returns their
 /// number.
 pub(super) fn search_into(
     buffer: &mut Buffer,

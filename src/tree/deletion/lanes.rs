@@ -18,7 +18,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
-/// So few directories for each lane are not worth a look at their data.
+/// If each lane has only this many directories, a look at their data is not worth it.
 const FEW: usize = 16;
 
 /// How directories are distributed.

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 /// The tag of a cache directory, from the Cache Directory Tagging Specification (bford.info/cachedir).
 pub(crate) const CACHE: &[u8] = b"CACHEDIR.TAG";
-/// The required beginning of that file. A file without it is no tag.
+/// The required beginning of that file. A file without it is not a tag.
 const SIGNATURE: &[u8] = b"Signature: 8a477f597d28d172789f06886806bc55";
 
 /// The tags to look for.

@@ -81,7 +81,7 @@ impl<P> Directory<P> {
         self.path.rsplit(|byte| *byte == b'/').next().unwrap_or_default()
     }
 
-    /// Notes that a listed name was not found. This is no failure of the entry, which was deleted. But perhaps the
+    /// Notes that a listed name was not found. This is not a failure of the entry, which was deleted. But perhaps the
     /// whole directory was replaced, which the walk finds out (`meanwhile`).
     pub(crate) fn note_missing(&self, name: &[u8]) {
         self.missing.has_some.store(true, Ordering::Relaxed);

@@ -274,7 +274,7 @@ impl<D, C, O> State<D, C, O> {
         let mut at = self.first;
         while let Some(node) = at {
             let next = self.nodes[node].next;
-            // If the limit is reached, only the very first task may start.
+            // If the limit is reached, only the first task may start.
             if before.is_some() && self.tasks >= limit {
                 return None;
             }

@@ -56,7 +56,7 @@ impl<'d, T: Target> Slot<'d, '_, T> {
 
     /// The existing entry. Fails if it is wanted under another name.
     pub(crate) fn look(&self) -> Attempt<Option<Status>> {
-        let existing = self.dir().existing(self.name).map_err(|errno| self.failure("look at", errno))?;
+        let existing = self.dir().existing(self.name).map_err(|errno| self.failure("read the status of", errno))?;
         if existing.is_some() {
             self.refuse_another()?;
         }

@@ -37,7 +37,7 @@ impl<T: Target> Slot<'_, '_, T> {
             Err(Errno::EXIST) => {
                 self.refuse_another()?;
                 let existing = Status::at(self.above()?, self.name);
-                existing.map(Subdir::Exists).map_err(|errno| self.failure("look at", errno))
+                existing.map(Subdir::Exists).map_err(|errno| self.failure("read the status of", errno))
             }
             Err(errno) => Err(self.failure("make the directory", errno)),
         }

@@ -84,7 +84,7 @@ pub(super) fn figures(subjects: Subjects<'_>, monitor: &dyn Monitor) -> Result<F
     if let Err(unreadable) = merge::merge(&mut maps, &set, |piece| pieces.extend(Some(piece).filter(wanted))) {
         return Ok(Figures::Stale(vec![unreadable.map]));
     }
-    let failed = |errno: Errno| Error::io("look at the filesystem of", path, errno);
+    let failed = |errno: Errno| Error::io("query the filesystem of", path, errno);
     let dev = rustix::fs::fstat(fd).map_err(failed)?.st_dev;
     let device = Devices::new(false, true).of(dev, fd, path)?;
     let volume = &device.volume;

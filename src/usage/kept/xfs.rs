@@ -63,7 +63,7 @@ pub(super) fn make(
     each: &mut dyn FnMut(usize, Made),
 ) -> Result<u64> {
     let Some(Tree { fd, path, .. }) = trees.first() else { return Ok(0) };
-    let failed = |errno: Errno| Error::io("look at the filesystem of", path, errno);
+    let failed = |errno: Errno| Error::io("query the filesystem of", path, errno);
     let space = AddressSpace::from(Filesystem::identify(fd).map_err(failed)?).id();
     // Before any tree is walked: this needs root.
     let block = u64::from(xfs::geometry(fd).map_err(failed)?.block_size);
@@ -159,7 +159,7 @@ struct Now {
 /// The figures of the set.
 pub(super) fn figures(subjects: Subjects<'_>, threads: usize, monitor: &dyn Monitor) -> Result<Figures> {
     let Subjects { fd, path, mut maps, set, roots, beside: beside_paths, link, each } = subjects;
-    let failed = |errno: Errno| Error::io("look at the filesystem of", path, errno);
+    let failed = |errno: Errno| Error::io("query the filesystem of", path, errno);
     let block = u64::from(xfs::geometry(fd).map_err(failed)?.block_size);
     xfs::inode(fd, 0).map_err(failed)?;
     let mut inodes = Vec::with_capacity(maps.len());

@@ -134,7 +134,8 @@ impl Tree {
         Tree { leaf: (room / RECORD).max(2), node: (room / POINTER).max(2) }
     }
 
-    /// Whether a tree with so many records is certainly one block: each leaf of a larger tree is at least half full.
+    /// Whether a tree with this number of records is certainly one block: each leaf of a larger tree is at least half
+    /// full.
     fn is_one_block(&self, records: u64) -> bool {
         records < self.leaf / 2 * 2
     }

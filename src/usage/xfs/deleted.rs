@@ -29,7 +29,8 @@ impl Deleted<'_> {
         is_link || self.inodes.contains(inode) && !self.staying.contains(&inode)
     }
 
-    /// The space that is freed with so many `ranges` of data, and with `unmapped` bytes that are in none of them.
+    /// The space that is freed with this number of `ranges` of data, and with `unmapped` bytes that are in none of
+    /// them.
     pub(in crate::usage) fn beside(&self, volume: &Volume, ranges: u64, unmapped: u64) -> Freed {
         let made = MadeBefore { with_set: self.link.and_then(|link| link.made_in), with_part: None };
         let part_of = |inode| self.goes(inode).then_some(0);
@@ -55,8 +56,8 @@ pub(in crate::usage) struct Beside {
     pub(in crate::usage) is_estimate: bool,
 }
 
-/// The space that is freed with `chunks`, with the directories around `paths`, and with so many `ranges` of data, if
-/// `paths` are deleted. `unmapped` are the freed bytes that are in none of the ranges.
+/// The space that is freed with `chunks`, with the directories around `paths`, and with this number of `ranges` of
+/// data, if `paths` are deleted. `unmapped` are the freed bytes that are in none of the ranges.
 pub(in crate::usage) fn beside<'p>(
     fd: impl AsFd,
     space: &FreeSpace,

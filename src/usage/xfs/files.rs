@@ -50,7 +50,7 @@ pub(super) struct Runs {
 }
 
 impl Runs {
-    /// Adds a file with so many extents.
+    /// Adds a file with this number of extents.
     pub(super) fn add(&mut self, inode: u64, group: u32, extents: u64) {
         self.count += 1;
         self.extents = self.extents.saturating_add(extents);

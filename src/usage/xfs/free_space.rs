@@ -38,12 +38,12 @@ impl FreeSpace {
         read().unwrap_or_default()
     }
 
-    /// The most ranges that so many bytes of metadata can be.
+    /// The most ranges that this many bytes of metadata can be.
     pub(in crate::usage) fn blocks(&self, bytes: u64) -> u64 {
         bytes.div_ceil(self.block.max(1))
     }
 
-    /// Whether the trees certainly keep their size if so many ranges are freed.
+    /// Whether the trees certainly keep their size if this many ranges are freed.
     pub(in crate::usage) fn keeps_its_trees(&self, ranges: u64) -> bool {
         ranges <= self.room
     }

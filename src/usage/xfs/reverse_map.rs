@@ -17,7 +17,7 @@ use rustix::io::Errno;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// How many records may be read for each file of the set, and for each extent. Opening a file, and reading an extent,
-/// takes about as long as reading so many records.
+/// takes about as long as reading this many records.
 const WORTH_A_FILE: u64 = 6;
 const WORTH_AN_EXTENT: u64 = 2;
 /// Records between two looks at the monitor and at the limit.

@@ -101,7 +101,7 @@ fn checksums(dir: &Path) -> Result<()> {
     Ok(fs::write(dir.join("SHA256SUMS"), sums)?)
 }
 
-/// Enters a namespace, where `trial` goes on.
+/// Enters a namespace, where `trial` continues.
 fn try_packages() -> Result<ExitCode> {
     let missing = packages::install(packages::MOUNTING)?.into_iter().chain(packages::install(trial::TOOLS)?);
     let missing: Vec<String> = missing.collect();

@@ -13,7 +13,7 @@ const DAYS: u64 = 30;
 const IMAGE: u64 = 160 << 20;
 const PHOTO: u64 = 3 << 20;
 const PHOTOS: u64 = 20;
-/// A day's work: so many blocks of the image change, and a photo is added. Every third day one is deleted.
+/// A day's work: this many blocks of the image change, and a photo is added. Every third day one is deleted.
 const BLOCKS: u64 = 24;
 const BLOCK: u64 = 64 << 10;
 

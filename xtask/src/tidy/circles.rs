@@ -2,7 +2,7 @@
 //!
 //! An import leads to the file that defines the name, through re-exports. So a parent module that re-exports what its
 //! children define, and nothing more, is in no circle; one that also defines what they import is. A `use` of a module
-//! alone is no arrow: the paths below that module are.
+//! alone is not an arrow: the paths below that module are.
 
 use super::files::Files;
 use super::finding::Finding;
@@ -72,7 +72,7 @@ fn imports_module(modules: &Modules, from: usize, path: &[String]) -> bool {
         && module.mentions.iter().any(|mention| mention.path.len() > 1 && mention.path[0] == *name)
 }
 
-/// The name of the item in a path that may go on to its variants and functions.
+/// The name of the item in a path that may continue to its variants and functions.
 fn item_name(modules: &Modules, from: usize, target: usize, path: &[String]) -> String {
     let ends = 1..=path.len();
     let is_item = |end: &usize| resolve(modules, from, &path[..*end]) == Some(Target::Item(target));

@@ -143,7 +143,7 @@ impl<'ast> Visit<'ast> for Mentions<'ast> {
         visit::visit_meta_list(self, list);
     }
 
-    // `pub(in a::b)` is no import.
+    // `pub(in a::b)` is not an import.
     fn visit_visibility(&mut self, _: &'ast syn::Visibility) {}
 }
 

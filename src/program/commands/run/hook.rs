@@ -136,7 +136,7 @@ fn stdin(report: Option<&str>) -> io::Result<Stdio> {
     Ok(Stdio::from(file))
 }
 
-/// Reads the output until the command has ended. A process that it leaves behind may go on, but is not waited for.
+/// Reads the output until the command has ended. A process that it leaves behind may continue, but is not waited for.
 fn watch(job: &Job<'_>, group: &ProcessGroup, mut pipe: File, lines: &mut Lines<'_>) -> Result<ExitStatus> {
     let began = Instant::now();
     let mut interrupted = None;

@@ -25,7 +25,7 @@ pub(super) fn write(stats: &Stats, out: &mut String) {
             list("The files with the most new data", "#New data", &changes.new, out);
             list("The largest removed files", "#Size", &changes.removed, out);
         }
-        _ if stats.snapshots.len() < 2 => out.push_str("<p>There are no two snapshots to compare.</p>\n"),
+        _ if stats.snapshots.len() < 2 => out.push_str("<p>Comparing needs at least two snapshots.</p>\n"),
         _ => out.push_str("<p>No snapshots were compared.</p>\n"),
     }
     out.push_str("</section>\n");

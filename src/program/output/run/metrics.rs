@@ -43,7 +43,7 @@ pub(crate) fn save(path: &Path, results: &Results, now: i64) -> Result<()> {
 fn previous(path: &Path) -> io::Result<String> {
     let other = |what: &str| Err(io::Error::other(format!("{what}, and was kept")));
     match fs::symlink_metadata(path) {
-        Ok(status) if !status.is_file() => return other("something that is no regular file is there"),
+        Ok(status) if !status.is_file() => return other("not a regular file"),
         Ok(_) => {}
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(String::new()),
         Err(error) => return Err(error),
@@ -182,6 +182,6 @@ mod tests {
         assert_eq!(fs::read_to_string(&path).unwrap(), "up 1\n");
         fs::remove_file(&path).unwrap();
         std::os::unix::fs::symlink("/etc/passwd", &path).unwrap();
-        assert!(save(&path, &results(), 1).unwrap_err().to_string().contains("no regular file"));
+        assert!(save(&path, &results(), 1).unwrap_err().to_string().contains("not a regular file"));
     }
 }

@@ -46,7 +46,7 @@ pub(super) struct Found {
 }
 
 impl Found {
-    /// One more name, with a size if it is that of a file. Names that are no IDs are from others, or unfinished.
+    /// One more name, with a size if it is that of a file. Names that are not IDs are from others, or unfinished.
     ///
     /// # Errors
     /// If there are too many, or the file is too long.

@@ -45,7 +45,7 @@ impl Local {
         let path = self.path(tpe, id);
         let read = || {
             let fd = open_regular(CWD, path.as_os_str().as_bytes()).map_err(|errno| match errno {
-                Errno::LOOP => io::Error::other("it is no regular file"),
+                Errno::LOOP => io::Error::other("it is not a regular file"),
                 errno => errno.into(),
             })?;
             let size = Status::of(&fd)?.size;
@@ -117,7 +117,7 @@ fn make_dirs(dir: &Path, root: &Path) -> io::Result<()> {
     }
 }
 
-/// Looks at the entries of a directory, if it exists. One that vanishes meanwhile is none.
+/// Looks at the entries of a directory, if it exists. Entries that vanish meanwhile do not count.
 fn each_entry(dir: &Path, mut look: impl FnMut(&fs::DirEntry) -> io::Result<()>) -> io::Result<()> {
     let is_gone = |cause: &io::Error| cause.kind() == io::ErrorKind::NotFound;
     let entries = match fs::read_dir(dir) {

@@ -1,6 +1,6 @@
 //! The places of stores: `local` is a directory, `rest` a REST server, `objects` a bucket on S3 or Azure, `sftp` a
 //! directory on a host with ssh. `layout` has the names of the files and limits for answers of hosts, `patience` how
-//! long a host may take. `half_made` is a directory that is no store yet.
+//! long a host may take. `half_made` is a directory that is not a store yet.
 
 mod error;
 mod half_made;

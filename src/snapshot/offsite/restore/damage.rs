@@ -51,7 +51,7 @@ pub(super) fn ends_run(error: &Error) -> bool {
     error.kind() == ErrorKind::Interrupted || codes.contains(&error.code())
 }
 
-/// Whether the store still answers: a lost disk or server is no damage.
+/// Whether the store still answers: a lost disk or server is not damage.
 pub(super) fn is_there(store: &Store) -> bool {
     matches!(store.repository.config_id(), Ok(Some(_)))
 }

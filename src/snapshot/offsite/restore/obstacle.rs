@@ -18,7 +18,7 @@ pub(super) fn vacate(to: &Path) -> Result<()> {
     }
 }
 
-/// Whether an entry that is no directory could be removed.
+/// Whether an entry that is not a directory could be removed.
 pub(super) fn removable(to: &Path) -> Result<()> {
     let failed = |cause: rustix::io::Errno| Err(Error::io("replace", to, cause));
     let fixed = |path: &Path, attributes: StatxAttributes| {

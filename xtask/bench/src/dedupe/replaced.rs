@@ -24,7 +24,7 @@ const MIB: usize = 1 << 20;
 const LENGTH: usize = 64;
 /// The MiB that replace a file: 1 % of all.
 const REPLACED: usize = 40;
-/// The goal: pleach reads at most so much for each byte that is new or shared.
+/// The goal: pleach reads at most this much for each byte that is new or shared.
 const MOST: f64 = 1.2;
 
 /// Measures on filesystems of these kinds.

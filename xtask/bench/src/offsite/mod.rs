@@ -19,7 +19,7 @@ use xtask::packages;
 
 /// The size for recorded figures.
 const FILES: u32 = 50_000;
-/// One file in so many changes before the last snapshot.
+/// One of this many files changes before the last snapshot.
 const CHANGING: u32 = 100;
 
 /// The options of this bench.

@@ -16,7 +16,7 @@ use xtask::space;
 
 /// The number of snapshots.
 pub(super) const COUNT: u32 = 10;
-/// One in so many files and blocks changes between two snapshots.
+/// One of this many files and blocks changes between two snapshots.
 pub(super) const CHANGING: u32 = 100;
 
 const BLOCK: u64 = 4096;

@@ -17,7 +17,7 @@ const IMAGES: u64 = 100;
 const TEBIBYTE: u64 = 1 << 40;
 const BLOCK: usize = 4096;
 
-/// All steps on images that have so many extents together.
+/// All steps on images that have this many extents together.
 pub(super) fn measure(kind: Kind, dir: &Path, extents: u64, wanted: &[Step]) -> Result<Vec<Sample>> {
     let mut stage = Stage::new(dir, (kind, (8 << 10) + extents * 12_000 / (1 << 20)), None)?;
     println!("{}: writing {} extents in {IMAGES} images of 1 TiB", kind.name(), thousands(extents));
