@@ -51,7 +51,7 @@ pub(super) fn cannot_make(path: &[u8], errno: Errno) -> Error {
     let error = Error::io("write to the snapshot", absolute(path), errno);
     match errno {
         Errno::NOSPC | Errno::DQUOT => {
-            error.hint("no snapshot was made, and those before it are whole; free some space and run again")
+            error.hint("no snapshot was made; earlier snapshots are complete; free some space and run again")
         }
         _ => error,
     }

@@ -66,7 +66,7 @@ pub(super) fn failed(sources: &Sources) -> Result<()> {
         if has_failed {
             let error = Error::io("read the source", source, Errno::IO);
             return Err(error.hint(
-                "its filesystem has failed: no snapshot was made, and those before it are whole; \
+                "its filesystem has failed: no snapshot was made; earlier snapshots are complete; \
                  check the disk (dmesg(1)), then run again",
             ));
         }

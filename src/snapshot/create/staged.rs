@@ -108,10 +108,10 @@ impl Staged {
             Some(errno) => {
                 let hint = match *errno {
                     Errno::NOSPC | Errno::DQUOT => {
-                        "no snapshot was made, and those before it are whole; free some space and run again"
+                        "no snapshot was made; earlier snapshots are complete; free some space and run again"
                     }
                     _ => {
-                        "the disk did not take all data: no snapshot was made, and those before it are whole; \
+                        "the disk did not take all data: no snapshot was made; earlier snapshots are complete; \
                          check the disk"
                     }
                 };
