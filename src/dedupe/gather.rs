@@ -159,7 +159,7 @@ impl Gather<'_> {
             for (name, status) in batch.files {
                 catalogue
                     .add_file(batch.directory, &name, batch.subvolume, &status)
-                    .ok_or_else(|| Error::failed("keep so many names (4 GiB)").hint("name fewer paths at a time"))?;
+                    .ok_or_else(|| Error::failed("keep more than 4 GiB of names").hint("name fewer paths at a time"))?;
             }
         }
         Ok(())
@@ -225,13 +225,13 @@ impl Visitor for Gather<'_> {
             Ok(Some(facts)) => facts,
             Ok(None) => return Ok(None),
             Err(errno) => {
-                self.problem(&Error::io("look at the filesystem of", absolute(&directory.path), errno));
+                self.problem(&Error::io("query the filesystem of", absolute(&directory.path), errno));
                 return Ok(None);
             }
         };
         let above = parent.map_or(NO_PARENT, |parent| parent.place.number);
         let number = self.directories().add_directory(above, directory.name());
-        let number = number.ok_or_else(|| Error::failed("keep so many names (4 GiB)"))?;
+        let number = number.ok_or_else(|| Error::failed("keep more than 4 GiB of names"))?;
         Ok(Some((DirectoryFacts { number, subvolume, is_passage }, None)))
     }
 

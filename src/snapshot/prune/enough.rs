@@ -32,7 +32,7 @@ pub(super) fn fewest(all: usize, missing: u64, mut freed: impl FnMut(usize) -> R
 /// The state after an attempt to remove a snapshot.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct After {
-    /// Whether it is no snapshot any more.
+    /// Whether it is not a snapshot any more.
     pub(super) is_gone: bool,
     /// Whether its files are deleted too.
     pub(super) is_deleted: bool,

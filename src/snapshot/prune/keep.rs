@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// The rules. A snapshot is kept if any rule keeps it. A number of 0 is no rule.
+/// The rules. A snapshot is kept if any rule keeps it. 0 disables a rule.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[cfg_attr(not(feature = "testing"), non_exhaustive)]
 pub struct Keep {

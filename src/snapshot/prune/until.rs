@@ -10,7 +10,7 @@ use crate::snapshot::repository::{self, Repository};
 use crate::usage::Bound;
 
 impl Removal<'_> {
-    /// Removes these snapshots one by one, until so much space is free. It always waits for their space.
+    /// Removes these snapshots one by one, until that much space is free. It always waits for their space.
     ///
     /// # Errors
     /// As [`remove`](Self::remove). Before anything was removed also if that is impossible.

@@ -89,7 +89,7 @@ impl Work {
         (0..self.snapshots.len()).filter(|at| self.is_wanted[*at] && states[*at] != State::Complete).collect()
     }
 
-    /// The number of the present snapshot, and that of all, if so many are left.
+    /// The number of the present snapshot, and that of all, if this many are left.
     pub(super) fn count(&self, left: usize) -> (usize, usize) {
         let at = self.stats.snapshots.len() + self.stats.errors as usize + 1;
         (at, at + left)

@@ -79,7 +79,7 @@ pub(super) fn client() -> Result<Client, Failed> {
     Ok(Client::builder().user_agent(agent).connect_timeout(PATIENCE).build()?)
 }
 
-/// Sends a request, and reads the body of a successful answer, of at most so many bytes. `patience` is the time until
+/// Sends a request, and reads the body of a successful answer, of at most this many bytes. `patience` is the time until
 /// it begins.
 pub(super) fn answer(request: RequestBuilder, patience: Duration, most: u64) -> Result<Bytes, Failed> {
     let all = async {
