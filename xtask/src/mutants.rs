@@ -28,7 +28,9 @@ const TOOL: Crate = Crate { name: "cargo-mutants", version: "27.1.0", debug: tru
 struct Subject {
     name: &'static str,
     files: &'static [&'static str],
-    /// Parts of the names of tests.
+    /// Parts of the names of unit tests.
+    units: &'static [&'static str],
+    /// Parts of the names of tests on filesystems.
     tests: &'static [&'static str],
 }
 
@@ -41,21 +43,25 @@ const SUBJECTS: &[Subject] = &[
             "src/snapshot/prune/enough.rs",
             "src/snapshot/prune/until.rs",
         ],
+        units: &["prune::"],
         tests: &["prune::"],
     },
     Subject {
         name: "detection",
         files: &["src/tree/changed.rs", "src/snapshot/create/decide.rs", "src/snapshot/create/timestamp.rs"],
+        units: &["changed::", "create::"],
         tests: &["changed::", "unnoticed_changes::", "create::", "snapshot::"],
     },
     Subject {
         name: "planner",
         files: &["src/dedupe/planned.rs", "src/dedupe/predict.rs", "src/dedupe/windows.rs"],
+        units: &["dedupe::"],
         tests: &["dedupe", "ranges::"],
     },
     Subject {
         name: "accounting",
         files: &["src/dedupe/account.rs", "src/usage/freed.rs", "src/usage/references.rs", "src/usage/runs.rs"],
+        units: &["account::", "usage::"],
         tests: &["dedupe_accounting::", "usage::", "du::", "account::"],
     },
 ];
@@ -69,6 +75,9 @@ struct Pass {
     /// The seconds after which it counts as hanging because of the change.
     timeout: &'static str,
 }
+
+/// Tests that need tools of their own, and take long.
+const SKIPPED: &[&str] = &["power_cut::", "kills::"];
 
 /// The unit tests are built faster, and notice most changes. All tests look at the rest.
 const PASSES: &[Pass] = &[
@@ -103,7 +112,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
 
 /// Changes the files of a subject, and prints what no test noticed.
 fn mutate(tool: &Path, dir: &Path, subject: &Subject, variables: &Variables) -> Result<Outcome> {
-    let Subject { name, files, tests } = subject;
+    let Subject { name, files, units, tests } = subject;
     let result = dir.join(format!("mutants-{name}"));
     let lines = |list: &str| {
         let text = fs::read_to_string(result.join("mutants.out").join(list)).unwrap_or_default();
@@ -126,7 +135,10 @@ fn mutate(tool: &Path, dir: &Path, subject: &Subject, variables: &Variables) -> 
             // Tests of two processes would use the same filesystems.
             mutants.env("CARGO_TARGET_DIR", command::target_dir().join("mutants"));
         }
-        mutants.args(["--", "--"]).args(*tests);
+        mutants.args(["--", "--"]).args(SKIPPED.iter().map(|name| format!("--skip={name}"))).args(*units);
+        if !is_library {
+            mutants.args(*tests);
+        }
         mutants.envs(variables.iter().cloned());
         // Links faster.
         mutants.env("CARGO_PROFILE_DEV_DEBUG", "none");
