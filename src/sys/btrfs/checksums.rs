@@ -106,17 +106,25 @@ fn begin(bytes: &[u8]) -> Sum {
     sum
 }
 
+/// Passes each block to `each` once, in ascending order. The kernel reads a tree in steps: if an item changes between
+/// two of them, a later one can have blocks again that were passed already.
+fn rising(mut each: impl FnMut(u64, Sum)) -> impl FnMut(u64, Sum) {
+    let mut next = 0;
+    move |address, sum| {
+        if address >= next {
+            next = address.saturating_add(1);
+            each(address, sum);
+        }
+    }
+}
+
 /// Passes the address and the checksum of each block in these ranges of addresses to `each`, in order. The ranges must
 /// be sorted and disjoint. Blocks without a checksum are skipped. `fd` is any file or directory of the filesystem.
 ///
 /// # Errors
 /// `PERM` without `CAP_SYS_ADMIN`; `NOENT` if the tree does not exist.
-pub(crate) fn find(
-    fd: impl AsFd,
-    format: &Format,
-    ranges: &[Range<u64>],
-    mut each: impl FnMut(u64, Sum),
-) -> Result<()> {
+pub(crate) fn find(fd: impl AsFd, format: &Format, ranges: &[Range<u64>], each: impl FnMut(u64, Sum)) -> Result<()> {
+    let mut each = rising(each);
     // The items between two near ranges cost less than a search.
     for near in ranges.chunk_by(|one, next| next.start.saturating_sub(one.end) <= format.reach()) {
         let (Some(first), Some(last)) = (near.first(), near.last()) else { continue };
@@ -146,6 +154,17 @@ mod tests {
         assert_eq!(format(1, 8).compute(b""), 0xef46_db37_51d8_e999_u64.to_le_bytes());
         assert_eq!(format(2, 32).compute(b""), [0xe3, 0xb0, 0xc4, 0x42, 0x98, 0xfc, 0x1c, 0x14]);
         assert_eq!(format(3, 32).compute(b""), [0x0e, 0x57, 0x51, 0xc0, 0x26, 0xe5, 0x43, 0xb2]);
+    }
+
+    #[test]
+    fn blocks_that_come_again_are_not_passed_again() {
+        let mut passed = Vec::new();
+        let mut each = rising(|address, sum| passed.push((address, sum[0])));
+        for (number, address) in (0..).zip([0, 4096, 0, 4096, 8192, 8192, 20480]) {
+            each(address, [number; 8]);
+        }
+        drop(each);
+        assert_eq!(passed, [(0, 0), (4096, 1), (8192, 4), (20480, 6)]);
     }
 
     #[test]
