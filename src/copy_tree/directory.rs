@@ -15,7 +15,7 @@ use crate::fs::metadata::{self, Attributes, FileAttr};
 use crate::fs::status::Status;
 use crate::monitor::Change;
 use crate::tree::walk::{Directory, absolute};
-use crate::tree::writer::{Attempt, Entering, Failure, Inherited, Rights, Subdir, Target as _, Wanted};
+use crate::tree::writer::{Attempt, Entering, Failure, Inherited, Missing, Rights, Subdir, Target as _, Wanted};
 use std::sync::Arc;
 
 /// The directory that everything is copied to.
@@ -98,7 +98,7 @@ fn below(
         let place = made(Some(target), true, inherited())?.staged(staged).with_names(names);
         return Ok((place, Some(Change::Added)));
     }
-    let status = match slot.find_or_make_dir(!above.fresh, !context.options.dry_run)? {
+    let status = match slot.find_or_make_dir(!above.fresh, Missing::in_run(context.options.dry_run))? {
         Subdir::Missing => return Ok((made(None, true, Inherited::default())?, Some(Change::Added))),
         Subdir::Made(target) => {
             return Ok((made(Some(target), true, inherited())?.with_names(names), Some(Change::Added)));
@@ -116,7 +116,7 @@ pub(super) fn mount_point(context: &Context<'_>, parent: &Directory<Place>, name
     let place = &parent.place;
     let target_name = place.name(name);
     let slot = place.slot(context, target_name, context.wanted(parent));
-    let made = match slot.find_or_make_dir(!place.fresh, !context.options.dry_run)? {
+    let made = match slot.find_or_make_dir(!place.fresh, Missing::in_run(context.options.dry_run))? {
         Subdir::Made(made) => made,
         Subdir::Missing => return Ok(Some(Change::Added)),
         Subdir::Exists(_) => return Ok(None),

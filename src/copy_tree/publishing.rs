@@ -10,7 +10,8 @@ use crate::fs::metadata::{self, Attributes, FileAttr};
 use crate::fs::openat;
 use crate::fs::status::Status;
 use crate::tree::writer::{
-    self, Attempt, Entering, Failure, Inherited, Rights, Slot, StagedDir, Subdir, Synced, Target as _, Version, Wanted,
+    self, Attempt, Entering, Failure, Inherited, Missing, Rights, Slot, StagedDir, Subdir, Synced, Target as _,
+    Version, Wanted,
 };
 use crate::util::path::{join, split};
 use rustix::fs::FileType;
@@ -65,7 +66,7 @@ pub(super) fn found(
     let inherited = Inherited::of(&target);
     let place = Place::new(above.to_vec(), Some(target), &context.devices, inherited, false).map_err(lost)?;
     let slot = place.slot(context, name, wanted);
-    match slot.find_or_make_dir(true, true)? {
+    match slot.find_or_make_dir(true, Missing::Made)? {
         Subdir::Exists(status) => {
             existing::enter(context, &slot, &status, source, &Entering::ToGive(Rights::of(source), &|| None))
         }

@@ -8,7 +8,10 @@ use pleach::error::ErrorKind;
 use pleach::monitor::Change;
 use pleach::snapshot::restore::{self, Options, Overwrite};
 use serde_json::Value;
-use std::fs;
+use std::fs::{self, File};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::path::Path;
+use std::time::{Duration, UNIX_EPOCH};
 
 on_filesystems! {
     fn what_was_done_before_an_interruption_is_counted(fs: &Filesystem) {
@@ -50,6 +53,40 @@ on_filesystems! {
         }
         let stats = scene.recorded(&options).0;
         assert_eq!((stats.errors, state()), (0, (2000, 0, 0)), "run again, it comes to its end");
+    }
+
+    fn the_next_run_completes_the_directories_on_the_way(fs: &Filesystem) {
+        let (way, home) = (fs.dir("way"), fs.join("way/home"));
+        let scene = Scene { source: fs.dir("way/home/ann"), repo: fs.join("repo"), target: fs.dir("target") };
+        (0..300).for_each(|file| write(scene.source.join(file.to_string()), &bytes(file, 600)));
+        for (dir, mode) in [(&way, 0o711), (&home, 0o2755)] {
+            fs::set_permissions(dir, fs::Permissions::from_mode(mode)).unwrap();
+            File::open(dir).unwrap().set_modified(UNIX_EPOCH + Duration::from_secs(1_000_000_000)).unwrap();
+        }
+        snapshot(&scene.source, &scene.repo);
+        let inside = |path: &Path| scene.target.join(path.strip_prefix("/").unwrap());
+        let state = |path: &Path| {
+            let found = fs::metadata(path).unwrap();
+            (found.mode(), found.uid(), found.gid(), found.modified().unwrap())
+        };
+        // The user's own directory, of another mode than the snapshot's.
+        let own = inside(way.parent().unwrap());
+        fs::create_dir_all(&own).unwrap();
+        fs::set_permissions(&own, fs::Permissions::from_mode(0o700)).unwrap();
+        let options = Options { target: scene.target.clone(), ..Options::default() };
+        for left in [0o5700, 0o1700] {
+            let stopped = restore::restore(&scene.repo, "latest", &[], &options, &StopAfter::entries(100));
+            assert_eq!(stopped.unwrap_err().error.kind(), ErrorKind::Interrupted);
+            assert_eq!(fs::metadata(inside(&home)).unwrap().mode() & 0o7777, 0o5700);
+            // A kill may leave it as it was made.
+            fs::set_permissions(inside(&home), fs::Permissions::from_mode(left)).unwrap();
+            assert_eq!(scene.recorded(&options).0.errors, 0);
+            for dir in [&way, &home, &scene.source] {
+                assert_eq!(state(&inside(dir)), state(dir), "{}", dir.display());
+            }
+            assert_eq!(fs::metadata(&own).unwrap().mode() & 0o7777, 0o700);
+            fs::remove_dir_all(inside(&way)).unwrap();
+        }
     }
 
     fn the_counts_of_a_dry_run_are_those_of_the_run(fs: &Filesystem) {

@@ -158,11 +158,16 @@ impl Creator {
     /// Makes a directory of this process private: nobody else may enter it, and new entries belong to this process and
     /// inherit neither flags nor ACL entries.
     pub fn make_private(&self, dir: impl AsFd) -> Result<()> {
+        self.make_private_with(dir, 0o700)
+    }
+
+    /// [`make_private`](Self::make_private), with these permissions: those of its owner, and special bits.
+    pub fn make_private_with(&self, dir: impl AsFd, permissions: u32) -> Result<()> {
         let target = Target::File(dir.as_fd());
         is_refusal(target.chown(self.uid, self.gid))?;
         fileattr::clear_inherited_flags(&dir);
         xattr::remove_default_acl(&dir)?;
-        target.chmod(0o700)
+        target.chmod(permissions)
     }
 
     fn owns(&self, attributes: &Attributes<'_>) -> bool {

@@ -18,7 +18,7 @@ use crate::fs::status::Status;
 use crate::monitor::{Change, Event};
 use crate::snapshot::manifest::{Directory, Meta};
 use crate::snapshot::recorded::{Recorded, recorded};
-use crate::tree::writer::{self, Attempt, Entering, Failure, Subdir, Target as _};
+use crate::tree::writer::{self, Attempt, Entering, Failure, Missing, Subdir, Target as _};
 use crate::util::path::split;
 use rustix::fs::{AtFlags, FileType};
 use rustix::io::Errno;
@@ -49,7 +49,12 @@ fn open_once(context: &Context<'_>, above: &Place, record: &Directory, is_wanted
     let fail = |action: &str, errno| slot.failure(action, errno);
     let source = openat::open_subdir(&above.source, name)
         .map_err(|errno| fail("open in the snapshot what belongs to", errno))?;
-    let found = slot.find_or_make_dir(true, !options.dry_run)?;
+    // If this run does not end, a later one must know that it made this directory, and not the user.
+    let missing = match Missing::in_run(options.dry_run) {
+        Missing::Made if !is_wanted => Missing::MadeWithMark,
+        missing => missing,
+    };
+    let found = slot.find_or_make_dir(true, missing)?;
     let existing = match &found {
         Subdir::Exists(status) => Some(*status),
         Subdir::Made(_) | Subdir::Missing => None,
@@ -65,7 +70,8 @@ fn open_once(context: &Context<'_>, above: &Place, record: &Directory, is_wanted
         Some(_) if is_wanted && !keep => Some(Change::Type),
         Some(status) => return Err(in_the_way(&slot.shown(), status)),
     };
-    let gets_metadata = !is_there || (is_wanted && !keep);
+    let is_unfinished = is_there && !is_wanted && existing.as_ref().is_some_and(writer::is_unfinished);
+    let gets_metadata = !is_there || is_unfinished || (is_wanted && !keep);
     let target = match (found, change) {
         (Subdir::Exists(status), None) => {
             let acl = || acl_of(&record.meta, &source);

@@ -107,7 +107,9 @@ enum Lock {
 /// The mode of a directory that has a temporary name. A temporary name alone shows nothing: whoever may rename a
 /// directory can give it one. But only its owner can give it this mode, which no other directory has: set-user-id has
 /// no meaning for directories.
-const MARK: u32 = 0o5700;
+pub(super) const MARK: u32 = 0o5700;
+/// The part of it that mkdir(2) takes.
+const MARK_OF_NEW: u32 = 0o1700;
 
 /// Marks a new directory of this process as its own, until it gets its metadata.
 pub(super) fn mark(dir: impl AsFd) -> Result<()> {
@@ -117,6 +119,12 @@ pub(super) fn mark(dir: impl AsFd) -> Result<()> {
 /// Whether a run of this user has marked the directory.
 fn is_marked(status: &Status) -> bool {
     status.uid == rustix::process::geteuid().as_raw() && status.permissions() == MARK
+}
+
+/// Whether a run that did not end made this directory on the way to entries, and left it without its metadata.
+pub(crate) fn is_unfinished(status: &Status) -> bool {
+    let (own, user) = (status.permissions(), rustix::process::geteuid());
+    matches!(own, MARK | MARK_OF_NEW) && (user.is_root() || status.uid == user.as_raw())
 }
 
 /// Removes a directory that has a temporary name, with its files, if it is the expected one. A run creates no

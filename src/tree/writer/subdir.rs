@@ -9,6 +9,25 @@ use rustix::io::Errno;
 use std::ffi::CString;
 use std::os::fd::{AsFd as _, OwnedFd};
 
+/// What happens if a directory is missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Missing {
+    /// Nothing, because this is a dry run.
+    Stays,
+    /// It is created.
+    Made,
+    /// It is created with a mark, by which a later run knows that it still lacks its metadata:
+    /// [`is_unfinished`](super::is_unfinished).
+    MadeWithMark,
+}
+
+impl Missing {
+    /// A run creates it, unless it is a dry run.
+    pub(crate) fn in_run(is_dry_run: bool) -> Missing {
+        if is_dry_run { Missing::Stays } else { Missing::Made }
+    }
+}
+
 /// What has the name of a wanted directory.
 #[derive(Debug)]
 pub(crate) enum Subdir {
@@ -22,16 +41,18 @@ pub(crate) enum Subdir {
 
 impl<T: Target> Slot<'_, '_, T> {
     /// Finds the entry, or creates a directory if there is none. Fails if the entry is wanted under another name.
-    /// Without `may_exist`, nothing is there. Without `creates`, nothing is created.
-    pub(crate) fn find_or_make_dir(&self, may_exist: bool, creates: bool) -> Attempt<Subdir> {
+    /// Without `may_exist`, nothing is there.
+    pub(crate) fn find_or_make_dir(&self, may_exist: bool, missing: Missing) -> Attempt<Subdir> {
         let existing = if may_exist { self.look()? } else { None };
         if let Some(existing) = existing {
             return Ok(Subdir::Exists(existing));
         }
-        if !creates {
-            return Ok(Subdir::Missing);
-        }
-        match self.dir().make_subdir(self.name, self.run.creator()) {
+        let made = match missing {
+            Missing::Stays => return Ok(Subdir::Missing),
+            Missing::Made => self.dir().make_subdir(self.name, self.run.creator()),
+            Missing::MadeWithMark => self.dir().make_marked_subdir(self.name, self.run.creator()),
+        };
+        match made {
             Ok(made) => Ok(Subdir::Made(made)),
             // Another run created it meanwhile, or it is the name of another entry.
             Err(Errno::EXIST) => {

@@ -2,6 +2,7 @@
 //! name. How a run opens it, and which metadata it finally gets, is decided by the run.
 
 use super::inherited::is_sealed;
+use super::liveness;
 use super::temp_file::Postponed;
 use super::{Aliases, Device, Devices, Inherited, Owner, TempFile, Unsynced, Wanted};
 use crate::fs::metadata::{self, Creator, FileAttr, Others};
@@ -107,14 +108,28 @@ impl TargetDir {
     /// Creates a subdirectory that only its owner may use and that inherits nothing (its metadata is set last), and
     /// opens it.
     pub(crate) fn make_subdir(&self, name: &[u8], creator: &Creator) -> Result<OwnedFd> {
+        self.make_subdir_with(name, creator, Mode::RWXU)
+    }
+
+    /// Creates a subdirectory like [`make_subdir`](Self::make_subdir), which is [unfinished](liveness::is_unfinished)
+    /// until its metadata is set.
+    pub(super) fn make_marked_subdir(&self, name: &[u8], creator: &Creator) -> Result<OwnedFd> {
+        self.make_subdir_with(name, creator, Mode::from_raw_mode(liveness::MARK))
+    }
+
+    fn make_subdir_with(&self, name: &[u8], creator: &Creator, mode: Mode) -> Result<OwnedFd> {
         let above = self.fd.as_ref().ok_or(Errno::BADF)?;
-        rustix::fs::mkdirat(above, name, Mode::RWXU)?;
+        rustix::fs::mkdirat(above, name, mode)?;
         let made = openat::open_subdir(above, name)?;
         if self.inherited.inherits {
             metadata::remove_other_xattrs(&made, &[]).and_then(Others::removed)?;
-            creator.make_private(&made)?;
-        } else if !creator.is_private(&Status::of(&made)?) {
-            creator.make_private(&made)?;
+        } else if mode == Mode::RWXU && creator.is_private(&Status::of(&made)?) {
+            return Ok(made);
+        }
+        match creator.make_private_with(&made, mode.as_raw_mode()) {
+            // A filesystem without these bits, as exFAT, has no metadata that could be lacking.
+            Err(Errno::PERM) if mode != Mode::RWXU => creator.make_private(&made)?,
+            done => done?,
         }
         Ok(made)
     }
