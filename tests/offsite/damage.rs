@@ -157,6 +157,30 @@ on_filesystems! {
         }
     }
 
+    [xfs] fn a_prune_of_a_damaged_store_removes_no_snapshot(fs: &Filesystem) {
+        let store = store(fs);
+        let index = tools::files(&fs.join("store/index")).pop().expect("a file");
+        fs::set_permissions(&index, fs::Permissions::from_mode(0o600)).unwrap();
+        // Of another length than the copy in the cache.
+        fs::write(&index, &fs::read(&index).unwrap()[10..]).unwrap();
+        let words: [&OsStr; 2] = ["--keep-last".as_ref(), "1".as_ref()];
+        for words in [&[&["--dry-run".as_ref()], &words[..]].concat()[..], &words] {
+            let run = store.run("prune", words);
+            assert!([1, 4].contains(&run.status) && said(&run).contains("index"), "{run:?}");
+            assert_eq!(tools::files(&fs.join("store/snapshots")).len(), 2);
+        }
+    }
+
+    [xfs] fn a_file_that_the_disk_of_the_repository_cannot_read_is_damage(fs: &Filesystem) {
+        let (source, repo) = two_nights(fs);
+        let store = Store::made(fs, Backend::Local);
+        let lost = repo.join("two").join(source.strip_prefix("/").unwrap()).join("new");
+        let mut push = store.program("strace");
+        push.args(["-f", "-qq", "-o", "/dev/null", "-e", "inject=read,pread64:error=EIO", "-P"]).arg(lost);
+        push.args([env!("CARGO_BIN_EXE_pleach"), "offsite", "push", "--to", &store.url]).arg(repo);
+        finish(&mut push).expect(4);
+    }
+
     [xfs] fn damaged_data_costs_only_the_files_that_have_it(fs: &Filesystem) {
         let (source, store) = many_files(fs);
         flip(&largest_pack(fs));

@@ -104,12 +104,12 @@ pub fn prune(access: &Access, options: &PruneOptions, monitor: &dyn Monitor) -> 
         monitor,
         || store.watch.end(),
         || {
-            if options.dry_run {
-                library.ignore_snaps = going;
-            } else if !going.is_empty() {
+            library.ignore_snaps.clone_from(&going);
+            // It reads the store, so a damaged one loses no snapshot.
+            let plan = store.repository.prune_plan(&library)?;
+            if !options.dry_run && !going.is_empty() {
                 store.repository.delete_snapshots(&going)?;
             }
-            let plan = store.repository.prune_plan(&library)?;
             let (size, marked) = (plan.stats.size_sum(), plan.stats.size_to_delete);
             // What an earlier run marked and must stay for now goes too if there is no other program to wait for.
             let unused = size.remove + size.repackrm + plan.stats.size_unref + marked.keep;
@@ -145,6 +145,9 @@ pub fn prune(access: &Access, options: &PruneOptions, monitor: &dyn Monitor) -> 
                 error.hint_also("some snapshots were not removed; the next run continues"),
                 stats,
             ));
+        }
+        Err(error) if error.kind() == ErrorKind::Damage => {
+            return Err(Stopped::after(error.hint_also("the snapshots are removed"), stats));
         }
         Err(error) => {
             stats.errors += 1;
