@@ -3,6 +3,7 @@
 //!
 //! `xtask::documents` finds the command lines. The tests of `xtask` and of its benches do the same for the chores.
 
+use crate::harness::tools;
 use pleach::testing::command_line;
 use std::collections::BTreeSet;
 use std::fs;
@@ -212,6 +213,21 @@ fn each_picture_has_a_title_and_loads_nothing() {
         let has_script = picture.descendants().any(|node| node.has_tag_name((SVG, "script")));
         assert!(!has_script && !text.replace(SVG, "").contains("http"), "{name}");
     }
+}
+
+#[test]
+fn each_code_of_a_message_is_documented() {
+    let known = fs::read_to_string(command::root().join("docs/messages.md")).unwrap();
+    let mut codes = BTreeSet::new();
+    for file in tools::files(&command::root().join("src")) {
+        let text = fs::read_to_string(file).unwrap();
+        let program = text.split("#[cfg(test)]").next().unwrap_or_default();
+        let parts = program.split("with_code(\"").skip(1);
+        codes.extend(parts.map(|part| part.split('"').next().unwrap_or_default().to_owned()));
+    }
+    assert!(codes.len() > 30, "{codes:?}");
+    codes.retain(|code| !known.contains(&format!("`{code}`")));
+    assert!(codes.is_empty(), "docs/messages.md lacks {codes:?}");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use super::{Output, reasons};
 use crate::error::Error;
 use crate::monitor::{Damage, Repaired};
 use crate::program::exit_status::ExitStatus;
-use crate::snapshot::verify::{Options, Row, Stats};
+use crate::snapshot::verify::{Options, RepairFrom, Row, Stats};
 use crate::util::text::{self, count, counted, size};
 use serde::Serialize;
 use std::path::Path;
@@ -187,9 +187,19 @@ fn rows(stats: &Stats, options: &Options) -> Vec<(&'static str, String)> {
     if stats.damaged > 0 {
         rows.push(("damaged", format!("{}, named above", summary::entries(stats.damaged))));
     }
-    if options.repair_from.is_some() && stats.damaged > 0 {
+    if let Some(source) = options.repair_from.as_ref().filter(|_| stats.damaged > 0) {
         let left = stats.damaged.saturating_sub(stats.repaired);
-        let rest = if left == 0 { String::new() } else { format!("; {} not", summary::entries(left)) };
+        let rest = match (left, stats.repaired, stats.errors) {
+            (0, _, _) => String::new(),
+            (left, 0, 0) => {
+                let source = match source {
+                    RepairFrom::Snapshot(id) => harmless(id).into_owned(),
+                    RepairFrom::Directory(path) => text::path(path).to_string(),
+                };
+                format!("; {} not: {source} has no sound copy at their paths", summary::entries(left))
+            }
+            (left, _, _) => format!("; {} not", summary::entries(left)),
+        };
         rows.push(("repaired", format!("{}{rest}", summary::entries(stats.repaired))));
     }
     if options.sharing {
