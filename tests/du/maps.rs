@@ -199,7 +199,10 @@ on_filesystems! {
             assert!(one.stderr.is_empty(), "{}", one.stderr);
             assert_eq!(fs::read(map(&repo, "s1")).unwrap(), bad);
             let (again, after) = run(&repo, &[]);
-            assert_eq!((&again, &after["set_freed_bytes"]), (&rows, &summary["set_freed_bytes"]));
+            assert_eq!(&again, &rows);
+            // XFS frees deleted inodes in the background, so the new map may have one of another chunk.
+            let [after_it, before_it] = [&after, &summary].map(|summary| number(summary, "set_freed_bytes"));
+            assert!(after_it.abs_diff(before_it) <= 64 * 512, "{after_it} {before_it}");
             assert_eq!((after["from_maps"].as_bool(), number(&after, "new_maps")), (Some(true), 1));
             pleach([OsStr::new("list"), repo.as_ref()]).expect(0);
         }
