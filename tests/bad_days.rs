@@ -12,6 +12,7 @@ mod leftovers;
 mod little;
 mod refused_calls;
 mod scene;
+mod unread;
 mod unwritten;
 
 use crate::harness::*;

@@ -24,5 +24,6 @@ pub(crate) mod shutdown;
 pub mod sparse;
 pub(crate) mod spill;
 pub mod status;
+pub(crate) mod stored_time;
 pub mod timestamp;
 pub(crate) mod writeback;

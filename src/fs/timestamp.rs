@@ -116,7 +116,7 @@ pub fn may_have_changed_since(ctime: Time, moment: Time, clock: Clock) -> bool {
 }
 
 /// Whether this is the earliest or the latest time that a filesystem can store. Each change beyond it has that time.
-fn is_limit(time: Time) -> bool {
+pub(super) fn is_limit(time: Time) -> bool {
     /// 32 bits with a sign: ext4 with small inodes, XFS without bigtime. The last of ext4, of XFS, and of 32 bits.
     const LIMITS: [i64; 5] =
         [i32::MIN as i64, i32::MAX as i64, (1 << 34) - 1 - (1 << 31), 16_299_260_424, u32::MAX as i64];

@@ -3,9 +3,9 @@
 use super::manifest::{Body, FileBody};
 use super::repository::Repository;
 use super::source_path::normal;
+use super::unreadable::stored;
 use crate::content::hash::StreamHash;
 use crate::error::{Error, ErrorKind, Result};
-use crate::fs::data_loss::is_data_loss;
 use crate::fs::openat;
 use crate::fs::pread;
 use crate::fs::status::Status;
@@ -82,11 +82,7 @@ pub fn cat(
     let repository = Repository::open(repo)?;
     let info = repository.resolve_for(id, std::slice::from_ref(&shown), monitor)?;
     let body = file(&repository, &info.name, &wanted)?;
-    let failed = |errno| {
-        let action = format!("read the file of the snapshot {}", info.name);
-        let kind = if is_data_loss(errno) { ErrorKind::Damage } else { ErrorKind::Failed };
-        Error::new(kind, action).at(&shown).because(errno)
-    };
+    let failed = |errno| stored(&format!("read the file of the snapshot {}", info.name), &shown, errno);
     let damage = |what: &str| {
         Error::new(ErrorKind::Damage, format!("print the right content from the snapshot {}", info.name))
             .at(&shown)

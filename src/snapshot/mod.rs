@@ -34,6 +34,7 @@ mod space_maps;
 mod ssh;
 pub(crate) mod stream;
 pub mod tag;
+mod unreadable;
 pub mod verify;
 
 pub use crate::content::copy::Reason;

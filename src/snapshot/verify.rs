@@ -47,12 +47,11 @@ pub use stats::{Row, Stats, Stopped};
 
 use super::recording_monitor::Noting;
 use super::repository::{self, Clearing, Lock, Repository};
+use super::unreadable::{check_filesystem, is_lost};
 use crate::error::{Error, ErrorKind, Result};
-use crate::fs::data_loss::is_data_loss;
 use crate::fs::filesystem::Kind;
 use crate::fs::open_files;
 use crate::fs::procfs;
-use crate::fs::shutdown;
 use crate::monitor::{Amount, Damage, Event, Fault, Monitor};
 use crate::util::parallel::READERS;
 use crate::util::path::join;
@@ -67,7 +66,6 @@ use part::Part;
 use queue::Queue;
 use repair::Done;
 use results::Results;
-use rustix::io::Errno;
 use std::path::Path;
 use std::time::Instant;
 
@@ -242,21 +240,6 @@ fn choose(
     // The names are already sorted, and this sort is stable.
     snapshots.sort_by_key(|snapshot| snapshot.manifest.header().created);
     Ok((snapshots, is_all))
-}
-
-/// Fails if the filesystem of the repository has failed as a whole: then nothing can be read, and all looks damaged.
-fn check_filesystem(repository: &Repository) -> Result<()> {
-    if !shutdown::is_unreadable(repository.fd()) {
-        return Ok(());
-    }
-    let hint = "its filesystem has failed, so nothing is known about the snapshots: check the disk (dmesg(1)), mount \
-                the filesystem again, and run again";
-    Err(Error::io("read the repository", repository.path(), Errno::IO).hint(hint))
-}
-
-/// Whether an error shows that the device lost data.
-fn is_lost(error: &Error) -> bool {
-    error.raw_os_error().is_some_and(|errno| is_data_loss(Errno::from_raw_os_error(errno)))
 }
 
 fn expected(snapshots: &[Snapshot], options: &Options, part: Option<Part>) -> Amount {

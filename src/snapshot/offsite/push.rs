@@ -21,6 +21,7 @@ use crate::monitor::{Amount, Event, Monitor};
 use crate::snapshot::manifest::Reader;
 use crate::snapshot::outgoing::{self, Outgoing, Selection};
 use crate::snapshot::repository::{self, Repository, SnapshotInfo};
+use crate::snapshot::unreadable::check_filesystem;
 use crate::util::time_zone;
 use archive::{Failure, Sent, archive, check_settings, files_of, publish};
 use jiff::Timestamp;
@@ -172,6 +173,9 @@ pub fn push(
             }
             match one(&repository, &store, &wanted, (&known, &held), monitor) {
                 Ok((pushed, Sent { file, problems, is_damaged })) => {
+                    if is_damaged && let Err(error) = check_filesystem(&repository) {
+                        return Err(stopped(error, stats, begun));
+                    }
                     stats.errors += problems;
                     stats.is_damaged |= is_damaged;
                     stats.snapshots.push(pushed);

@@ -11,6 +11,7 @@ use crate::monitor::{Amount, Monitor};
 use crate::snapshot::repository::{Repository, SnapshotInfo};
 use crate::snapshot::send;
 use crate::snapshot::stream::{Failure, Input, Op, Output, Position, Reply, Sent, State, damage};
+use crate::snapshot::unreadable::check_filesystem;
 use std::io::{Read, Write};
 
 /// Why a conversation ended early.
@@ -156,7 +157,11 @@ impl Conversation<'_> {
         let snapshots = (&new, base.as_ref());
         // Nothing is written here: the filesystem may be full, or read-only.
         let reads = !Filesystem::shares_data(&new.tree);
-        let work = send::snapshot(out, snapshots, position, reads, self.threads, self.monitor)?;
+        let sent = send::snapshot(out, snapshots, position, reads, self.threads, self.monitor);
+        if matches!(&sent, Err(error) if error.kind() == ErrorKind::Damage) {
+            check_filesystem(self.repository)?;
+        }
+        let work = sent?;
         out.flush()?;
         Ok(work)
     }

@@ -13,6 +13,7 @@ use super::stats::Stats;
 use super::{content, delete, metadata};
 use crate::content::copy::{self, CopyError, FileCopy, Request};
 use crate::error::{Error, ErrorKind};
+use crate::fs::data_loss::is_data_loss;
 use crate::fs::metadata::Refused;
 use crate::fs::status::Status;
 use crate::monitor::Change;
@@ -115,6 +116,10 @@ fn fill<'d>(
     let damaged = |hint| Failure::Entry(Error::new(ErrorKind::Damage, "restore").at(slot.shown()).hint(hint));
     let unreadable = |errno| match errno {
         Errno::LOOP => damaged("the snapshot has something else in its place; nothing was put in place"),
+        errno if is_data_loss(errno) && !context.is_lost(errno) => {
+            let error = Error::new(ErrorKind::Damage, "read from the snapshot").at(slot.shown()).because(errno);
+            Failure::Entry(error.hint("the snapshot's copy cannot be read; nothing was put in place"))
+        }
         errno => slot.failure("read from the snapshot", errno),
     };
     let xattrs = origin.recorded().map_err(unreadable)?.xattrs.clone();

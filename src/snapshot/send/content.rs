@@ -8,6 +8,7 @@ use crate::extents::ranges::Bytes;
 use crate::fs::pread;
 use crate::monitor::{Amount, Monitor};
 use crate::snapshot::stream::{Op, Output};
+use crate::snapshot::unreadable;
 use crate::tree::walk::absolute;
 use std::io::Write;
 
@@ -147,7 +148,8 @@ fn bytes<W: Write>(
         ahead.reach(at);
         let length = (range.end - at).min(CHUNK);
         out.append_with(length as usize, |buffer| {
-            pread::read_exact(&ahead.file.fd, buffer, at).map_err(|errno| Error::io("read", absolute(path), errno))
+            pread::read_exact(&ahead.file.fd, buffer, at)
+                .map_err(|errno| unreadable::stored("read", absolute(path), errno))
         })?;
         monitor.advance(Amount { files: 0, bytes: length });
         at += length;

@@ -10,8 +10,10 @@ use crate::fs::metadata;
 use crate::fs::openat;
 use crate::fs::pread::read_exact;
 use crate::fs::status::Status;
+use crate::fs::stored_time;
 use crate::snapshot::manifest::{Entry, Meta};
 use crate::snapshot::stream::Xattrs;
+use crate::snapshot::unreadable;
 use crate::tree::walk::absolute;
 use crate::util::path::join;
 use rustix::fs::FileType;
@@ -62,7 +64,10 @@ pub(super) fn entry(at: &Directories, entry: &Entry, starts: Option<&Starts<'_>>
     }
     let fd = openat::open_regular(at.new.as_fd(), &entry.name).map_err(|errno| failed(OPEN, errno))?;
     let status = Status::of(&fd).map_err(|errno| failed(OPEN, errno))?;
-    if status.file_type() != FileType::RegularFile || status.size != record.size || status.mtime != entry.meta.mtime {
+    if status.file_type() != FileType::RegularFile
+        || status.size != record.size
+        || !stored_time::is_kept(&fd, &status, entry.meta.mtime)
+    {
         return Err(damaged(&join(&at.path, &entry.name), "the file of the snapshot differs from its record"));
     }
     let tree = if entry.meta.has_xattrs {
@@ -136,7 +141,7 @@ pub(super) fn cannot(action: &str, path: &[u8], errno: Errno) -> Error {
         Errno::NOENT => damaged(path, "it is missing in the snapshot"),
         Errno::STALE => damaged(path, "the snapshot's file has become shorter"),
         Errno::NOTDIR | Errno::LOOP | Errno::NXIO => damaged(path, "something else is in its place in the snapshot"),
-        errno => Error::io(action, absolute(path), errno),
+        errno => unreadable::stored(action, absolute(path), errno),
     }
 }
 

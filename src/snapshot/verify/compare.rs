@@ -1,13 +1,14 @@
 //! Compares the status of an entry with its record. Pure, but for the target of a link, which is read on request.
 
-use crate::fs::status::{Status, Time};
+use crate::fs::status::Status;
+use crate::fs::stored_time::TimeStore;
 use crate::monitor::Fault;
 use crate::snapshot::manifest::{Body, Meta};
 use rustix::fs::FileType;
 use rustix::io::Result;
 
-/// The first difference between an inode and its record. `body` is `None` for a directory. `has_fine_times`: the
-/// filesystem stores nanoseconds, or the inode shows that it does not.
+/// The first difference between an inode and its record. `body` is `None` for a directory. `times`: how the filesystem
+/// stores times.
 ///
 /// # Errors
 /// Errors of reading the link.
@@ -15,7 +16,7 @@ pub(super) fn fault(
     meta: &Meta,
     body: Option<&Body>,
     status: &Status,
-    has_fine_times: bool,
+    times: TimeStore,
     link: impl FnOnce() -> Result<Vec<u8>>,
 ) -> Result<Option<Fault>> {
     let file_type = FileType::from_raw_mode(meta.mode);
@@ -37,10 +38,7 @@ pub(super) fn fault(
             return Ok(Some(Fault::Mode));
         }
     }
-    let is_timely = status.has_mtime(meta.mtime)
-        || is_clamped(status.mtime, meta.mtime)
-        || (!has_fine_times && is_rounded(status.mtime, meta.mtime));
-    Ok((!is_timely).then_some(Fault::Mtime))
+    Ok((!times.may_have_kept(status, meta.mtime)).then_some(Fault::Mtime))
 }
 
 /// Whether an entry of the manifest need not be in the tree: the tree could not take it.
@@ -48,24 +46,10 @@ pub(super) fn may_be_absent(meta: &Meta, body: &Body) -> bool {
     meta.kept_here && !matches!(body, Body::File(_))
 }
 
-/// Whether a filesystem may have stored this time for that one, because it stores times more coarsely, as NTFS, SMB,
-/// exFAT and FAT do.
-fn is_rounded(present: Time, wanted: Time) -> bool {
-    let is_same = |step: u32| present.seconds == wanted.seconds && present.nanos == wanted.nanos - wanted.nanos % step;
-    let is_even = present.nanos == 0 && present.seconds == wanted.seconds - wanted.seconds.rem_euclid(2);
-    is_even || [100, 1000, 1_000_000, 10_000_000, 1_000_000_000].into_iter().any(is_same)
-}
-
-/// Whether a filesystem may have stored this time for that one, because it stores none so early or so late.
-fn is_clamped(present: Time, wanted: Time) -> bool {
-    let is_beyond = i32::try_from(wanted.seconds).is_err();
-    let is_nearer = present.seconds.unsigned_abs() < wanted.seconds.unsigned_abs();
-    is_beyond && is_nearer && present.nanos == 0 && i32::try_from(present.seconds / 2).is_ok_and(|half| half != 0)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fs::status::Time;
     use rustix::io::Errno;
 
     #[test]
@@ -73,7 +57,8 @@ mod tests {
         let time = Time { seconds: 1_700_000_000, nanos: 5 };
         let status = Status { mode: 0o100_644, uid: 1, gid: 2, size: 3, mtime: time, ..Status::default() };
         let meta = Meta { mode: 0o100_644, uid: 1, gid: 2, mtime: time, ..Meta::default() };
-        let of = |meta: &Meta, status: &Status| fault(meta, None, status, true, || Err(Errno::INVAL)).unwrap();
+        let of =
+            |meta: &Meta, status: &Status| fault(meta, None, status, TimeStore::Fine, || Err(Errno::INVAL)).unwrap();
         assert_eq!(of(&meta, &status), None);
         assert_eq!(of(&meta, &Status { mode: 0o040_644, ..status }), Some(Fault::Type));
         assert_eq!(of(&meta, &Status { mode: 0o100_600, ..status }), Some(Fault::Mode));
@@ -84,25 +69,10 @@ mod tests {
         let link = Meta { mode: 0o120_777, ..meta.clone() };
         let target = Body::Symlink(b"there".to_vec());
         let there = Status { mode: 0o120_777, ..status };
-        assert_eq!(fault(&link, Some(&target), &there, true, || Ok(b"there".to_vec())), Ok(None));
-        assert_eq!(fault(&link, Some(&target), &there, true, || Ok(b"here".to_vec())), Ok(Some(Fault::Target)));
-    }
-
-    #[test]
-    fn times_are_compared_as_finely_as_the_filesystem_stores_them() {
-        let time = |seconds, nanos| Time { seconds, nanos };
-        let wanted = time(1_700_000_001, 123_456_789);
-        for present in [time(1_700_000_001, 123_456_700), time(1_700_000_001, 120_000_000), time(1_700_000_000, 0)] {
-            assert!(is_rounded(present, wanted), "{present:?}");
-        }
-        assert!(!is_rounded(time(1_700_000_001, 123_456_788), wanted) && !is_rounded(time(1_700_000_002, 0), wanted));
-    }
-
-    #[test]
-    fn a_time_that_a_filesystem_cannot_store_is_the_nearest_that_it_can() {
-        let time = |seconds| Time { seconds, nanos: 0 };
-        assert!(is_clamped(time(2_147_483_647), time(4_000_000_000)), "XFS without bigtime");
-        assert!(is_clamped(time(-2_147_483_648), time(-4_000_000_000)));
-        assert!(!is_clamped(time(1), time(4_000_000_000)) && !is_clamped(time(1_700_000_000), time(1_800_000_000)));
+        assert_eq!(fault(&link, Some(&target), &there, TimeStore::Fine, || Ok(b"there".to_vec())), Ok(None));
+        assert_eq!(
+            fault(&link, Some(&target), &there, TimeStore::Fine, || Ok(b"here".to_vec())),
+            Ok(Some(Fault::Target))
+        );
     }
 }

@@ -7,7 +7,7 @@ use super::results::Results;
 use crate::error::{Error, Result};
 use crate::extents::address_space::NearSpace;
 use crate::fs::data_loss::is_data_loss;
-use crate::fs::filesystem::Kind;
+use crate::fs::stored_time::TimeStore;
 use crate::monitor::{Damage, Event, Fault, Monitor};
 use crate::snapshot::manifest::Reader;
 use crate::snapshot::repository::Repository;
@@ -30,8 +30,8 @@ pub(super) struct Snapshot {
     pub(super) tree: OwnedFd,
     /// The address space of its files.
     pub(super) space: NearSpace,
-    /// Whether its filesystem stores nanoseconds.
-    pub(super) has_fine_times: bool,
+    /// How its filesystem stores times.
+    pub(super) times: TimeStore,
     pub(super) counts: Counts,
     is_deleted: AtomicBool,
     /// Its missing entries that were not reported yet.
@@ -83,11 +83,10 @@ pub(super) struct Context<'a> {
 
 impl Snapshot {
     pub(super) fn new(name: String, manifest: Reader, tree: OwnedFd) -> Snapshot {
-        let fine = [Kind::Xfs, Kind::Btrfs, Kind::Ext4, Kind::Tmpfs];
-        let has_fine_times = Kind::of(&tree).is_ok_and(|kind| fine.contains(&kind));
+        let times = TimeStore::of(&tree);
         let (counts, is_deleted, held) = (Counts::default(), AtomicBool::new(false), Mutex::default());
         let space = NearSpace::of(&tree);
-        Snapshot { name, manifest, tree, space, has_fine_times, counts, is_deleted, held }
+        Snapshot { name, manifest, tree, space, times, counts, is_deleted, held }
     }
 
     /// Whether it was found to be deleted.

@@ -156,8 +156,8 @@ impl Levels {
         if record.path.is_empty() && record.scaffold {
             return Ok(None);
         }
-        let has_fine_times = context.snapshots[self.snapshot].has_fine_times;
-        compare::fault(&record.meta, None, status, has_fine_times, || Err(Errno::INVAL))
+        let times = context.snapshots[self.snapshot].times;
+        compare::fault(&record.meta, None, status, times, || Err(Errno::INVAL))
     }
 
     fn fail(&self, context: &Context<'_>, path: &[u8], action: &str, errno: Errno) {

@@ -48,8 +48,8 @@ pub(super) fn check(context: &Context<'_>, queue: &Queue, members: &Arc<Members>
         };
         let link =
             || rustix::fs::readlinkat(&member.place.fd, name.as_slice(), Vec::new()).map(|target| target.into_bytes());
-        let has_fine_times = context.snapshots[member.snapshot].has_fine_times;
-        let fault = match compare::fault(meta, Some(body), &status, has_fine_times, link) {
+        let times = context.snapshots[member.snapshot].times;
+        let fault = match compare::fault(meta, Some(body), &status, times, link) {
             Ok(fault) => fault,
             Err(errno) => {
                 context.failed(member.snapshot, path, "read the link", errno);

@@ -7,6 +7,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::fs::openat;
 use crate::fs::pread::prefetch;
 use crate::fs::status::{Status, Time};
+use crate::fs::stored_time;
+use crate::snapshot::unreadable;
 use crate::tree::walk::absolute;
 use rustic_core::{ReadSourceOpen, RusticError, RusticResult};
 use rustix::fs::FileType;
@@ -42,12 +44,13 @@ impl Content {
                 let cause = io::Error::other("the file of the manifest is not there");
                 Error::new(ErrorKind::Damage, "read the snapshot's copy of").at(path()).because(cause)
             }
-            errno => Error::io("open the snapshot's copy of", path(), errno),
+            errno => unreadable::stored("open the snapshot's copy of", path(), errno),
         };
         let fd = openat::open_regular_at(self.tree.root.as_fd(), &self.path).map_err(failed)?;
         let status = Status::of(&fd).map_err(failed)?;
-        let is_recorded =
-            status.file_type() == FileType::RegularFile && status.size == self.size && status.mtime == self.mtime;
+        let is_recorded = status.file_type() == FileType::RegularFile
+            && status.size == self.size
+            && stored_time::is_kept(&fd, &status, self.mtime);
         if !is_recorded {
             let cause = io::Error::other("its type, size or time differs from the manifest");
             return Err(Error::new(ErrorKind::Damage, "read the snapshot's copy of").at(path()).because(cause));
@@ -118,7 +121,7 @@ impl Read for Opened {
             Err(cause) if cause.kind() == io::ErrorKind::Interrupted => Err(cause),
             Err(cause) => {
                 let copy = io::Error::from(cause.kind());
-                tree.counts.problem(Error::io("read the snapshot's copy of", absolute(path), cause));
+                tree.counts.problem(unreadable::stored("read the snapshot's copy of", absolute(path), cause));
                 Err(copy)
             }
         }

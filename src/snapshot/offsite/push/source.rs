@@ -10,6 +10,7 @@ use crate::error::Error;
 use crate::fs::metadata::{self, Xattr};
 use crate::fs::openat;
 use crate::snapshot::manifest::{Body, Directory, Entry, FileBody, Reader, Time};
+use crate::snapshot::unreadable;
 use crate::tree::walk::absolute;
 use crate::util::path::join;
 use crate::util::text;
@@ -194,7 +195,7 @@ impl Producer {
     }
 
     fn unreadable(&self, path: &[u8], errno: Errno) {
-        let error = Error::io("read the attributes in the snapshot of", absolute(path), errno).keeping_entry();
+        let error = unreadable::stored("read the attributes in the snapshot of", absolute(path), errno).keeping_entry();
         self.tree.counts.problem(error);
     }
 
