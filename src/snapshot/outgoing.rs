@@ -3,6 +3,7 @@
 use super::repository::{self, Repository, SnapshotInfo};
 use crate::error::{Error, Result};
 use crate::monitor::{Event, Monitor};
+use std::collections::HashSet;
 
 /// Which snapshots are wanted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,7 +13,7 @@ pub(super) enum Selection {
     /// This many of the newest.
     Last(usize),
     /// Those with these names.
-    Named(Vec<String>),
+    Named(HashSet<String>),
 }
 
 impl Selection {
@@ -33,7 +34,7 @@ impl Selection {
         match self {
             Selection::All => true,
             Selection::Last(count) => newer < *count,
-            Selection::Named(names) => names.iter().any(|wanted| wanted == name),
+            Selection::Named(names) => names.contains(name),
         }
     }
 }
@@ -86,6 +87,6 @@ mod tests {
         assert_eq!(wanted(Selection::Last(2)), ["b", "c"]);
         assert_eq!(wanted(Selection::Last(9)), ["a", "b", "c"]);
         assert!(wanted(Selection::Last(0)).is_empty());
-        assert_eq!(wanted(Selection::Named(vec!["b".into()])), ["b"]);
+        assert_eq!(wanted(Selection::Named(["b".into()].into())), ["b"]);
     }
 }

@@ -11,17 +11,18 @@ use std::path::Path;
 
 /// The error of an action on stored data.
 pub(super) fn stored(action: &str, path: impl AsRef<Path>, cause: impl Into<io::Error>) -> Error {
-    let error = Error::io(action, &path, cause);
-    if !is_lost(&error) {
-        return error;
-    }
-    let errno = error.raw_os_error().map_or(Errno::IO, Errno::from_raw_os_error);
-    Error::new(ErrorKind::Damage, action).at(path).because(errno)
+    let cause = cause.into();
+    let kind = if has_lost_data(cause.raw_os_error()) { ErrorKind::Damage } else { ErrorKind::Failed };
+    Error::new(kind, action).at(path).because(cause)
 }
 
 /// Whether an error shows that the device lost data.
 pub(super) fn is_lost(error: &Error) -> bool {
-    error.raw_os_error().is_some_and(|errno| is_data_loss(Errno::from_raw_os_error(errno)))
+    has_lost_data(error.raw_os_error())
+}
+
+fn has_lost_data(errno: Option<i32>) -> bool {
+    errno.is_some_and(|errno| is_data_loss(Errno::from_raw_os_error(errno)))
 }
 
 /// Fails if the filesystem of the repository has failed as a whole: then all looks damaged.

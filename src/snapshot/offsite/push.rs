@@ -83,12 +83,13 @@ pub struct Pushed {
     pub stored_bytes: u64,
 }
 
-/// Whether this is the snapshot of the repository.
+/// Whether the store has this snapshot of the repository, with all its files or not.
 fn is_in(local: &Outgoing, held: &[Stored]) -> bool {
     held.iter().any(|stored| stored.is(&local.info.name, &local.identity))
 }
 
-/// Whether this is the snapshot of the repository, with all its files. The library drops those that cannot be read.
+/// Whether this is the snapshot of the repository in the store, with all its files. The library drops those that cannot
+/// be read.
 fn is_whole(local: &Outgoing, stored: &Stored) -> bool {
     stored.is(&local.info.name, &local.identity)
         && !stored.is_incomplete()

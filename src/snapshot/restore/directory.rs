@@ -50,9 +50,10 @@ fn open_once(context: &Context<'_>, above: &Place, record: &Directory, is_wanted
     let source = openat::open_subdir(&above.source, name)
         .map_err(|errno| fail("open in the snapshot what belongs to", errno))?;
     // If this run does not end, a later one must know that it made this directory, and not the user.
-    let missing = match Missing::in_run(options.dry_run) {
-        Missing::Made if !is_wanted => Missing::MadeWithMark,
-        missing => missing,
+    let missing = match (options.dry_run, is_wanted) {
+        (true, _) => Missing::Stays,
+        (false, true) => Missing::Made,
+        (false, false) => Missing::MadeWithMark,
     };
     let found = slot.find_or_make_dir(true, missing)?;
     let existing = match &found {

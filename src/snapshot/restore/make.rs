@@ -18,6 +18,7 @@ use crate::fs::metadata::Refused;
 use crate::fs::status::Status;
 use crate::monitor::Change;
 use crate::snapshot::manifest::{Body, Entry, FileBody};
+use crate::snapshot::unreadable;
 use crate::tree::writer::{
     Attempt, Decision, Failure, Finished, Inode, Node, Put, Run as _, Slot, Target as _, Version,
 };
@@ -114,17 +115,17 @@ fn fill<'d>(
 ) -> Attempt<(Finished<'d>, Refused)> {
     let context = slot.run;
     let damaged = |hint| Failure::Entry(Error::new(ErrorKind::Damage, "restore").at(slot.shown()).hint(hint));
-    let unreadable = |errno| match errno {
+    let failed = |errno| match errno {
         Errno::LOOP => damaged("the snapshot has something else in its place; nothing was put in place"),
         errno if is_data_loss(errno) && !context.is_lost(errno) => {
-            let error = Error::new(ErrorKind::Damage, "read from the snapshot").at(slot.shown()).because(errno);
+            let error = unreadable::stored("read from the snapshot", slot.shown(), errno);
             Failure::Entry(error.hint("the snapshot's copy cannot be read; nothing was put in place"))
         }
         errno => slot.failure("read from the snapshot", errno),
     };
-    let xattrs = origin.recorded().map_err(unreadable)?.xattrs.clone();
-    let source = origin.file().map_err(unreadable)?;
-    let status = Status::of(source).map_err(unreadable)?;
+    let xattrs = origin.recorded().map_err(failed)?.xattrs.clone();
+    let source = origin.file().map_err(failed)?;
+    let status = Status::of(source).map_err(failed)?;
     if status.file_type() != FileType::RegularFile || status.size != body.size {
         return Err(damaged("the snapshot's file does not have the size in its manifest; nothing was put in place"));
     }
@@ -140,7 +141,7 @@ fn fill<'d>(
         };
         let copied = copied.map_err(|error| match error {
             CopyError::Source(Errno::CANCELED) => Failure::Fatal(Error::interrupted()),
-            CopyError::Source(errno) => unreadable(errno),
+            CopyError::Source(errno) => failed(errno),
             CopyError::Destination(errno) => slot.failure("write", errno),
             CopyError::Refused(_) => slot.failure("clone", Errno::OPNOTSUPP),
         })?;
