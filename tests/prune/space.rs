@@ -104,6 +104,27 @@ on_filesystems! {
         let again = prune(&["--keep-free", "1%"], &repo).expect(0);
         assert_eq!(sums(&again).removed, 0, "there is enough space");
     }
+
+    // XFS frees the extents of a deleted file in the background.
+    [xfs] fn no_snapshot_goes_for_space_that_is_just_being_freed(fs: &Filesystem) {
+        let Some(own) = own(fs, 512) else { return };
+        let (source, repo) = (own.join("source"), own.join("repo"));
+        fs::create_dir(&source).unwrap();
+        for number in 0..3_u64 {
+            write(source.join("new"), &bytes(number, 4 << 20));
+            settle();
+            pleach(snapshot_named(&format!("s{number}"), &source, &repo)).expect(0);
+        }
+        let large = own.join("large");
+        shapes::scattered(&large, 30_000);
+        disk_space::await_still(own.path());
+        let stat = rustix::fs::statvfs(own.path()).unwrap();
+        // Most of the file, of 30,000 blocks of 4 KiB.
+        let wanted = (stat.f_bavail * stat.f_frsize + (110 << 20)).to_string();
+        fs::remove_file(&large).unwrap();
+        assert_eq!(sums(&prune(&["--keep-free", &wanted], &repo).expect(0)).removed, 0);
+        assert_eq!(listed(&repo), ["s0", "s1", "s2"]);
+    }
 }
 
 /// Fills a filesystem until not even a small file fits.

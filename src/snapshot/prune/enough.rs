@@ -1,7 +1,9 @@
 //! How many snapshots must go until enough space is free: the decisions alone. `until` carries them out.
 
 use super::keep::Free;
+use super::stats::Freed;
 use crate::error::Result;
+use crate::usage::Bound;
 
 /// The bytes that should be free on a filesystem of this size.
 pub(super) fn wanted(free: Free, total: u64) -> u64 {
@@ -28,6 +30,27 @@ pub(super) fn fewest(all: usize, missing: u64, mut freed: impl FnMut(usize) -> R
     }
     Ok(fewest)
 }
+
+/// How exact the space is that will be free after a removal of the fewest snapshots, if it is known so exactly how much
+/// these free: the more each frees, the fewer must go.
+pub(super) fn opposite(bound: Bound) -> Bound {
+    match bound {
+        Bound::AtLeast => Bound::AtMost,
+        Bound::AtMost => Bound::AtLeast,
+        Bound::Exact | Bound::About => bound,
+    }
+}
+
+/// Why all snapshots that may go are too few, if they free this. `None` if they free the missing bytes.
+pub(super) fn shortage(freed: &Freed, missing: u64) -> Option<&'static str> {
+    (freed.bytes < missing).then_some(match freed.bound {
+        Bound::Exact => OTHERS_KEPT,
+        _ => "the rules keep all other snapshots; the space that these free is not known exactly",
+    })
+}
+
+/// Why no further snapshot may go.
+pub(super) const OTHERS_KEPT: &str = "the rules keep all other snapshots";
 
 /// The state after an attempt to remove a snapshot.
 #[derive(Clone, Copy, Debug)]
@@ -99,6 +122,22 @@ mod tests {
         assert_eq!(fewest(0, 5, |_| Ok(0)).unwrap(), 0);
         assert!(fewest(3, 5, |_| Err(Error::failed("look"))).is_err());
         assert_eq!(fewest(3, 0, |_| Err(Error::failed("look"))).unwrap(), 0, "nothing need be known");
+    }
+
+    #[test]
+    fn the_space_of_a_plan_is_enough_if_it_is_exactly_what_is_missing() {
+        let freed = |bound| Freed { bytes: 10, bound, ..Freed::default() };
+        assert_eq!(shortage(&freed(Bound::Exact), 10), None);
+        assert_eq!(shortage(&freed(Bound::Exact), 11), Some(OTHERS_KEPT));
+        for bound in [Bound::About, Bound::AtLeast, Bound::AtMost] {
+            assert!(shortage(&freed(bound), 11).unwrap().ends_with("is not known exactly"));
+        }
+    }
+
+    #[test]
+    fn the_more_a_snapshot_frees_the_fewer_must_go() {
+        let bounds = [Bound::AtLeast, Bound::AtMost, Bound::Exact, Bound::About];
+        assert_eq!(bounds.map(opposite), [Bound::AtMost, Bound::AtLeast, Bound::Exact, Bound::About]);
     }
 
     #[test]

@@ -1,13 +1,12 @@
 //! A removal until enough space is free: snapshots go one by one, oldest first, and no more than needed.
 
 use super::Meter;
-use super::enough::{After, Next, fewest, wanted};
+use super::enough::{After, Next, OTHERS_KEPT, fewest, opposite, shortage, wanted};
 use super::keep::{Free, Reason};
 use super::space::held_open;
 use super::steps::Removal;
 use crate::error::{Error, Result};
 use crate::snapshot::repository::{self, Repository};
-use crate::usage::Bound;
 
 impl Removal<'_> {
     /// Removes these snapshots one by one, until that much space is free. It always waits for their space.
@@ -30,21 +29,11 @@ impl Removal<'_> {
             let missing = missing(self)?;
             let fewest = fewest(names.len(), missing, |number| Ok(self.foretell(&names[..number])?.bytes))?;
             self.keep_for(&names[fewest..], &Reason::Free);
-            let freed = self.foretell(&names[..fewest])?;
-            // The more a snapshot frees, the fewer must go.
-            self.bound = match freed.bound {
-                Bound::AtLeast => Bound::AtMost,
-                Bound::AtMost => Bound::AtLeast,
-                same => same,
-            };
-            if freed.bytes < missing {
-                let hint = match freed.bound {
-                    Bound::Exact => "the rules keep all other snapshots",
-                    _ => "the rules keep all other snapshots; the space that these free is not known exactly",
-                };
+            self.freed = self.foretell(&names[..fewest])?;
+            self.bound = opposite(self.freed.bound);
+            if let Some(hint) = shortage(&self.freed, missing) {
                 self.problem(&too_few(self.repository).hint(hint));
             }
-            self.freed = freed;
             return Ok(());
         }
         let mut meter = Meter::begin(self.repository, true, self.monitor());
@@ -65,7 +54,7 @@ impl Removal<'_> {
         let held_before = held_open(self.repository);
         let mut is_held = false;
         let mut lacking = missing(self)?;
-        if lacking > 0 {
+        if lacking != 0 {
             // The filesystem may be freeing files at this moment that somebody has deleted or closed.
             meter.settle(self.repository, &[], self.monitor());
             if self.monitor().is_cancelled() {
@@ -107,7 +96,7 @@ impl Removal<'_> {
             let hint = if is_held {
                 "the space of a removed snapshot is not free yet: another process holds its files open; run again later"
             } else if meter.is_settled() {
-                "the rules keep all other snapshots"
+                OTHERS_KEPT
             } else {
                 "the space of a removed snapshot is not free yet; run again later"
             };
