@@ -5,6 +5,7 @@ use crate::dedupe::dedupe_with;
 use crate::harness::own::Own;
 use crate::harness::*;
 use std::fs;
+use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::process::Command;
 
@@ -76,6 +77,38 @@ fn freed_is_what_df_gives_back_to_the_block_of_16_kib_on_xfs() {
     frees_to_the_block(16 << 10, "dedupe_accounting::freed_is_what_df_gives_back_to_the_block_of_16_kib_on_xfs");
 }
 
+/// Writes a file so that XFS needs an extent for each block: first every other block, then those between them.
+fn in_single_blocks(path: &Path, content: &[u8]) {
+    const BLOCK: usize = 4096;
+    let file = fs::File::create(path).expect("a file can be made");
+    file.set_len(content.len() as u64).expect("a file can be all hole");
+    for first in [0, 1] {
+        for (number, block) in content.chunks(BLOCK).enumerate().skip(first).step_by(2) {
+            file.write_all_at(block, (number * BLOCK) as u64).expect("a file can be written");
+        }
+        file.sync_all().expect("a file can be synced");
+    }
+}
+
+#[test]
+fn a_dry_run_knows_that_a_long_list_of_extents_goes_too() {
+    let test = "dedupe_accounting::a_dry_run_knows_that_a_long_list_of_extents_goes_too";
+    let Some(mut own) = Own::new(Kind::Xfs, test, 512, &[], "") else { return };
+    let dir = own.join("tree");
+    fs::create_dir(&dir).expect("a directory can be made");
+    let content = bytes(1, 8 << 20);
+    write(dir.join("whole"), &content);
+    in_single_blocks(&dir.join("in blocks"), &content);
+    assert!(tools::extents(&dir.join("in blocks")).len() > 1000);
+    let used = own.used();
+    let planned = dedupe_with(&["--no-cache", "--dry-run", "--ranges", "never"], &dir, 0);
+    let done = dedupe_with(&["--no-cache", "--ranges", "never"], &dir, 0);
+    let freed = number(&done, "freed_bytes");
+    assert!(freed.abs_diff(8 << 20) > 16 << 10, "the list is counted: {done}");
+    assert_eq!((number(&planned, "freed_bytes"), &planned["freed_is"]), (freed, &"about".into()), "{planned}");
+    assert!(freed.abs_diff(used - own.used()) <= 16 << 10, "{used} {} {done}", own.used());
+}
+
 /// The bytes that Btrfs's data extents take, without metadata.
 fn data_used(own: &mut Own) -> u64 {
     own.remount();
@@ -101,6 +134,29 @@ fn data_extents(own: &mut Own) -> u64 {
         }
     });
     bytes
+}
+
+#[test]
+fn an_extent_of_btrfs_is_freed_with_the_part_that_was_overwritten_before() {
+    let test = "dedupe_accounting::an_extent_of_btrfs_is_freed_with_the_part_that_was_overwritten_before";
+    let Some(mut own) = Own::new(Kind::Btrfs, test, 512, &[], "") else { return };
+    let dir = own.join("tree");
+    fs::create_dir(&dir).expect("a directory can be made");
+    let (content, half) = (bytes(1, 8 << 20), 4 << 20);
+    write(dir.join("a"), &content);
+    clone(&dir.join("a"), &dir.join("a too"));
+    write(dir.join("b"), &[&content[..half], &bytes(2, half)].concat());
+    shapes::settle(&dir);
+    overwrite(&dir.join("b"), half as u64, &content[half..]);
+    let before = data_used(&mut own);
+    let planned = dedupe_with(&["--no-cache", "--dry-run", "--ranges", "never"], &dir, 0);
+    let done = dedupe_with(&["--no-cache", "--ranges", "never"], &dir, 0);
+    assert_eq!(before - data_used(&mut own), 12 << 20, "{done}");
+    assert_eq!(
+        (number(&planned, "freed_bytes"), number(&done, "freed_bytes")),
+        (12 << 20, 12 << 20),
+        "{planned} {done}"
+    );
 }
 
 /// Large compressed files with equal ranges, so that the rest of many extents is rewritten.

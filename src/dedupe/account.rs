@@ -372,6 +372,7 @@ mod tests {
         let account = Account::new(Unit::Extents, SpaceId::assumed(), true);
         let at = |offset| SpaceId::assumed().at(offset);
         account.pin(at(0), 10);
+        assert_eq!((account.freed(), account.pinned()), (0, 10));
         account.free(at(0), 10);
         account.free(at(5), 10);
         account.spend(4);

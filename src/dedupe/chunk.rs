@@ -10,7 +10,7 @@ use super::run::{Run, add};
 use super::sample::WHOLE;
 use super::skip::Skip;
 use super::survey;
-use crate::fs::fidedupe;
+use super::windows;
 use crate::monitor::Amount;
 use crate::util::parallel;
 
@@ -72,7 +72,7 @@ impl<'a> Stage<'a, '_> {
     fn share_groups(&self, mut groups: Vec<Vec<&mut Member>>, source: Option<FileId>) {
         groups.sort_by_key(|group| (u64::MAX - group_saving(self.run, group), group.first().map(|m| m.facts.first)));
         parallel::each(self.run.threads.unwrap_or(parallel::SHARERS), groups, |group| {
-            let before = Amount { files: group.len() as u64, bytes: untold_bytes(self.run, &group) };
+            let before = Amount { files: group.len() as u64, bytes: unreported_bytes(self.run, &group) };
             group::share_equal(self.run, group, source);
             self.run.monitor.advance(before);
         });
@@ -188,8 +188,8 @@ fn group_saving(run: &Run<'_>, group: &[&mut Member]) -> u64 {
 }
 
 /// The bytes of a group without window-by-window progress reports.
-fn untold_bytes(run: &Run<'_>, group: &[&mut Member]) -> u64 {
+fn unreported_bytes(run: &Run<'_>, group: &[&mut Member]) -> u64 {
     let size = group.first().map_or(0, |member| run.catalogue.size(member.file));
-    // For large files, the windows of the destinations are reported one by one, and those of the source are not.
-    if size > fidedupe::WINDOW { size } else { size * group.len() as u64 }
+    // Of windows, those of the destinations are reported, and that of the source is not.
+    if windows::are_reported(size) { size } else { size * group.len() as u64 }
 }

@@ -10,7 +10,7 @@ use super::run::{Run, add};
 use super::sample::WHOLE;
 use super::skip::Skip;
 use super::survey;
-use super::windows::{at_once, ranges, rounds, windows};
+use super::windows::{self, at_once, bytes, ranges, rounds};
 use crate::extents::bound::Bound;
 use crate::extents::map::Map;
 use crate::fs::fidedupe;
@@ -37,20 +37,21 @@ pub(super) fn share<'m>(
     let at_once = at_once(run.catalogue.size(source.file));
     // In the order of the run, which submits up to `at_once` files together.
     for (round, members) in rounds.into_iter().enumerate() {
-        for (number, member) in members.into_iter().enumerate() {
-            if run.is_over() {
-                return differing;
-            }
-            if number % at_once == 0 {
-                prediction.reached.clear();
-            }
-            let layout = member.facts.layout;
-            // The last of several holders of an extent frees it: the run submits them one after the other.
-            let is_last = round > 0 && last_rounds.get(&layout) == Some(&round);
-            let differs = layouts.contains(&layout) || prediction.differs(member, is_last);
-            if differs {
-                layouts.insert(layout);
-                differing.push(member);
+        let mut members = members.into_iter().peekable();
+        while members.peek().is_some() {
+            prediction.reached.clear();
+            for member in members.by_ref().take(at_once) {
+                if run.is_over() {
+                    return differing;
+                }
+                let layout = member.facts.layout;
+                // The last of several holders of an extent frees it: the run submits them one after the other.
+                let is_last = round > 0 && last_rounds.get(&layout) == Some(&round);
+                let differs = layouts.contains(&layout) || prediction.differs(member, is_last);
+                if differs {
+                    layouts.insert(layout);
+                    differing.push(member);
+                }
             }
         }
     }
@@ -94,10 +95,11 @@ impl Prediction<'_, '_> {
                     return false;
                 }
             };
-        let ranges = ranges(self.map, &before, size, volume.block_size.max(1));
+        let block = volume.block_size.max(1);
+        let ranges = ranges(self.map, &before, size, block);
         // Samples of all the data are as good as a comparison.
         let is_known = size <= WHOLE && self.source.facts.sample == member.facts.sample;
-        let mut shared = Shared { until: size, bytes: ranges.iter().map(|range| range.end - range.start).sum() };
+        let mut shared = Shared { until: size, bytes: bytes(&ranges) };
         if is_known {
             add(&run.counters.submitted, shared.bytes);
         } else {
@@ -115,11 +117,7 @@ impl Prediction<'_, '_> {
             }
         }
         self.tell(member, &shared, size);
-        let block = volume.block_size.max(1);
-        let done = ranges.iter().take_while(|range| range.start < shared.until);
-        // The last block of a file is shared as a whole even if the file ends within it.
-        let end = |range: &Range<u64>| range.end.min(shared.until).next_multiple_of(block);
-        let after = before.with_ranges_of(self.map, &done.map(|range| range.start..end(range)).collect::<Vec<_>>());
+        let after = before.with_ranges_of(self.map, &windows::shared(&ranges, shared.until, block));
         let account = run.account(member.file);
         let mut held = account.held(opened.as_fd(), &before).unwrap_or_else(|| before.clone());
         if is_last && shared.until == size && held.is_shared() {
@@ -131,7 +129,7 @@ impl Prediction<'_, '_> {
         account.book(&held, &after);
         if shared.until < size {
             member.facts.set_map(member.file, &after);
-            if shared.until > 0 {
+            if shared.until != 0 {
                 let twin = Twin { source: self.source.file, end: shared.until };
                 run.planned.share_beginning(member.file, twin, after);
             }
@@ -160,11 +158,11 @@ impl Prediction<'_, '_> {
         let counters = &self.run.counters;
         if shared.until < size {
             add(&counters.ranges, shared.bytes);
-        } else if shared.bytes > 0 {
+        } else if shared.bytes != 0 {
             add(&counters.duplicate_files, 1);
             add(&counters.duplicate_bytes, size);
         }
-        if shared.bytes > 0 {
+        if shared.bytes != 0 {
             let path = |file| self.run.catalogue.path(file);
             self.run.monitor.sharing(&path(self.source.file), &path(member.file), shared.bytes);
         }
@@ -173,7 +171,7 @@ impl Prediction<'_, '_> {
     /// Compares the ranges window by window, up to where the kernel would share them.
     fn compare(&mut self, other: BorrowedFd<'_>, ranges: &[Range<u64>], size: u64) -> Result<Shared> {
         let mut bytes = 0;
-        let windows = windows(ranges);
+        let windows = windows::cut(ranges);
         let mut reached = self.reached.get(ranges).copied().unwrap_or(0);
         for window in &windows {
             if self.run.is_over() {
@@ -191,8 +189,8 @@ impl Prediction<'_, '_> {
                 return Ok(Shared { until: window.start, bytes });
             }
             bytes += length;
-            let told = if size > fidedupe::WINDOW { length } else { 0 };
-            self.run.monitor.advance(Amount { files: 0, bytes: told });
+            let reported = if windows::are_reported(size) { length } else { 0 };
+            self.run.monitor.advance(Amount { files: 0, bytes: reported });
         }
         self.is_cached = size <= fidedupe::WINDOW;
         Ok(Shared { until: size, bytes })
@@ -231,5 +229,34 @@ impl Buffers {
             at += length as u64;
         }
         Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_files_are_compared_to_the_last_byte_of_the_range() {
+        let mut buffers = Buffers::default();
+        let length = 2 * buffers.one.len() + 100;
+        let file = |content: &[u8]| {
+            let file = tempfile::tempfile().unwrap();
+            rustix::io::pwrite(&file, content, 0).unwrap();
+            file
+        };
+        let content = vec![7; length];
+        let one = file(&content);
+        for place in [0, length / 2, length - 1] {
+            let mut changed = content.clone();
+            changed[place] = 8;
+            let other = file(&changed);
+            let mut equal = |range: Range<usize>| {
+                buffers.are_equal(one.as_fd(), other.as_fd(), range.start as u64..range.end as u64).unwrap()
+            };
+            assert!(!equal(0..length), "{place}");
+            assert!(!equal(place..place + 1), "{place}");
+            assert!(equal(0..place) && equal(place + 1..length), "{place}");
+        }
     }
 }

@@ -8,7 +8,7 @@ use super::run::{Run, add};
 use super::sample::WHOLE;
 use super::skip::Skip;
 use super::survey;
-use super::windows::{at_once, ranges, rounds, windows};
+use super::windows::{self, at_once, ranges, rounds};
 use crate::extents::map::Map;
 use crate::fs::fidedupe::{self, WINDOW};
 use crate::fs::pread::prefetch;
@@ -162,7 +162,7 @@ impl Transfer<'_, '_> {
             alike.entry(ranges(&self.map, map, self.size, self.block)).or_default().push(number);
         }
         for (ranges, mut numbers) in alike {
-            let windows = windows(&ranges);
+            let windows = windows::cut(&ranges);
             self.prefetch(windows.first(), fds, &numbers, fresh);
             for (number, window) in windows.iter().enumerate() {
                 if numbers.is_empty() {
@@ -207,7 +207,7 @@ impl Transfer<'_, '_> {
                 false
             }
         });
-        let bytes = if self.size > WINDOW { length * places.len() as u64 } else { 0 };
+        let bytes = if windows::are_reported(self.size) { length * places.len() as u64 } else { 0 };
         self.run.monitor.advance(Amount { files: 0, bytes });
     }
 

@@ -50,13 +50,31 @@ pub(super) fn ranges(source: &Map, map: &Map, size: u64, block: u64) -> Vec<Rang
     ranges
 }
 
+/// The parts of the ranges that are shared if two files are equal up to `until`, in whole blocks: the last block of a
+/// file is shared as a whole even if the file ends within it.
+pub(super) fn shared(ranges: &[Range<u64>], until: u64, block: u64) -> Vec<Range<u64>> {
+    let parts = ranges.iter().map(|range| range.start..range.end.min(until).next_multiple_of(block));
+    parts.take_while(|part| !part.is_empty()).collect()
+}
+
+/// The bytes of all ranges.
+pub(super) fn bytes(ranges: &[Range<u64>]) -> u64 {
+    ranges.iter().map(|range| range.end - range.start).sum()
+}
+
 /// The ranges cut into windows.
-pub(super) fn windows(ranges: &[Range<u64>]) -> Vec<Range<u64>> {
-    let cut = |range: &Range<u64>| {
+pub(super) fn cut(ranges: &[Range<u64>]) -> Vec<Range<u64>> {
+    let pieces = |range: &Range<u64>| {
         let (start, end) = (range.start, range.end);
         (start..end).step_by(WINDOW as usize).map(move |at| at..end.min(at + WINDOW))
     };
-    ranges.iter().flat_map(cut).collect()
+    ranges.iter().flat_map(pieces).collect()
+}
+
+/// Whether the progress in a file of this size is reported window by window, for each destination. That of others is
+/// reported when their group is done.
+pub(super) fn are_reported(size: u64) -> bool {
+    size > WINDOW
 }
 
 #[cfg(test)]
@@ -103,6 +121,7 @@ mod tests {
         };
         assert!(unlike(&[]).is_empty());
         assert_eq!(unlike(&[(5000, 6000)]), [(BLOCK, 2 * BLOCK)]);
+        assert_eq!(GAP, 16 * BLOCK);
         let near = 2 * BLOCK + GAP;
         assert_eq!(unlike(&[(5000, 6000), (near, near + 1)]), [(BLOCK, near + BLOCK)]);
         let far = near + BLOCK;
@@ -111,8 +130,27 @@ mod tests {
     }
 
     #[test]
+    fn whole_blocks_are_shared_up_to_the_first_difference() {
+        let ranges = [0..8192, 16384..20000];
+        assert_eq!(bytes(&ranges), 8192 + 3616);
+        let shared = |until| {
+            let parts = shared(&ranges, until, 4096);
+            parts.iter().map(|part| (part.start, part.end)).collect::<Vec<_>>()
+        };
+        assert_eq!(shared(20000), [(0, 8192), (16384, 20480)]);
+        assert_eq!(shared(16384), [(0, 8192)]);
+        assert_eq!(shared(4096), [(0, 4096)]);
+        assert!(shared(0).is_empty());
+    }
+
+    #[test]
+    fn only_files_of_several_windows_are_reported_by_windows() {
+        assert_eq!([0, WINDOW, WINDOW + 1].map(are_reported), [false, false, true]);
+    }
+
+    #[test]
     fn windows_cover_the_ranges() {
         let w = WINDOW;
-        assert_eq!(windows(&[0..5, w..3 * w + 1]), [0..5, w..2 * w, 2 * w..3 * w, 3 * w..3 * w + 1]);
+        assert_eq!(cut(&[0..5, w..3 * w + 1]), [0..5, w..2 * w, 2 * w..3 * w, 3 * w..3 * w + 1]);
     }
 }

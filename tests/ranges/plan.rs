@@ -50,6 +50,16 @@ fn mixed_tree(dir: &Path, seed: u64) {
         write(dir.join(name), &[bytes(seed + number, 512 << 10), part.clone()].concat());
     }
     clone(&dir.join("part 3"), &dir.join("part 3 again"));
+    // The samples of small files are all of their data. These share their beginnings.
+    for name in ["small", "small too"] {
+        write(dir.join(name), &bytes(seed + 3, 48 << 10));
+    }
+    shapes::clone_range(&dir.join("small"), 0, &dir.join("small too"), 0, 16 << 10);
+    // The fewer go to the more, one after the other, and the source stays in memory.
+    for (name, copies) in [("more", 3), ("fewer", 2)] {
+        write(dir.join(name), &bytes(seed + 4, 600 << 10));
+        (1..copies).for_each(|copy| clone(&dir.join(name), &dir.join(format!("{name} {copy}"))));
+    }
 }
 
 on_own_filesystems! {
