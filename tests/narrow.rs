@@ -14,6 +14,7 @@ use both::Both;
 use pleach::monitor::Recording;
 use pleach::snapshot::create::{self, Options, Stats};
 use pleach::tree::exclude::Patterns;
+use rustix::fs::{CWD, RenameFlags, renameat_with};
 use std::env;
 use std::ffi::OsStr;
 use std::fs;
@@ -40,6 +41,31 @@ fn random_changes_give_the_tree_and_the_manifest_of_a_walk_of_everything() {
     let test = concat!(module_path!(), "::random_changes_give_the_tree_and_the_manifest_of_a_walk_of_everything");
     let Some(own) = Own::new(Kind::Btrfs, test, 4000, &[], "") else { return };
     random_changes(Kind::Btrfs, &own, &own, 4);
+    own.assert_clean();
+}
+
+#[test]
+fn names_of_one_inode_stay_so_if_directories_change_places() {
+    let test = concat!(module_path!(), "::names_of_one_inode_stay_so_if_directories_change_places");
+    let Some(own) = Own::new(Kind::Btrfs, test, 1000, &[], "") else { return };
+    let source = own.join("source");
+    tools::tool("btrfs", &["-q", "subvolume", "create"], &source).expect(0);
+    fill(&source, 20);
+    let path = |name: &str| source.join(name);
+    for (from, to) in [("002/file-1", "003/also"), ("004/file-1", "005/also"), ("006/file-1", "007/below/also")] {
+        fs::create_dir_all(path(to).parent().unwrap()).unwrap();
+        fs::hard_link(path(from), path(to)).unwrap();
+    }
+    let options = Options { threads: Some(1), ..Options::default() };
+    let both = Both::new(Kind::Btrfs, &own, "links", vec![source.clone()], options);
+    both.night("one", "nothing");
+    both.night("two", "nothing");
+    renameat_with(CWD, path("003"), CWD, path("010"), RenameFlags::EXCHANGE).unwrap();
+    assert!(both.night("three", "an exchange of two directories"));
+    fs::rename(path("005"), path("moved")).unwrap();
+    assert!(both.night("four", "a new name of a directory"));
+    fs::rename(path("007"), path("011/moved")).unwrap();
+    assert!(both.night("five", "a new place of a directory"));
     own.assert_clean();
 }
 

@@ -180,6 +180,7 @@ mod tests {
         assert_eq!(changed.directories(), [300, 302]);
         assert_eq!(changed.names(301), Some(&[b"a".to_vec()].into()));
         assert_eq!(changed.names(256), None);
+        assert_eq!(changed.path(999, 300), Ok(None), "it lies elsewhere");
         let paths = [(256, 300), (301, 300), (300, 300)].map(|(top, directory)| changed.path(top, directory).unwrap());
         assert_eq!(paths, [&b"b/a"[..], b"a", b""].map(|path| Some(path.to_vec())));
     }

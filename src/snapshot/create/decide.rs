@@ -8,6 +8,7 @@ use super::previous::Previous;
 use super::spot_check;
 use super::swept;
 use super::watch::{Subvolume, Watch};
+use super::ways::Ways;
 use crate::fs::mounts;
 use crate::fs::status::Status;
 use crate::monitor::{Event, Monitor, WholeWalk};
@@ -15,10 +16,12 @@ use crate::snapshot::repository::{Part, Seen, SeenSubvolume, Top};
 use crate::tree::changed::{self, Changed};
 use crate::tree::sweep::Sweep;
 use crate::tree::walk::{Sources, absolute};
-use crate::util::path::{is_below, join, split};
-use std::collections::{BTreeSet, HashMap, hash_map};
+use crate::util::path::{is_below, join};
+use std::collections::{HashMap, hash_map};
+use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
+use std::path::PathBuf;
 
 /// With more changes than this for each entry of the last snapshot, a walk of everything is faster.
 const MANY: u64 = 4;
@@ -79,9 +82,7 @@ fn narrow(
     options: &Options,
 ) -> Result<Narrowing, Why> {
     let header = previous.reader.header();
-    let same_sources = header.sources.len() == sources.paths().len()
-        && header.sources.iter().zip(sources.paths()).all(|(a, b)| a.as_slice() == b.as_os_str().as_bytes());
-    if seen.conditions != conditions(options) || !same_sources {
+    if seen.conditions != conditions(options) || !are_same(&header.sources, sources.paths()) {
         return Err(Why::Plain(WholeWalk::OtherConditions));
     }
     if options.excludes.older_than.is_some() {
@@ -144,9 +145,18 @@ fn narrow(
     }
 }
 
+/// Whether these are the recorded sources.
+fn are_same(recorded: &[impl AsRef<[u8]>], now: &[PathBuf]) -> bool {
+    recorded.iter().map(AsRef::as_ref).eq(now.iter().map(|path| path.as_os_str().as_bytes()))
+}
+
 /// With more changes than this, everything is looked at.
 pub(super) fn most(previous: &Previous) -> usize {
-    usize::try_from(previous.reader.totals().entries() / MANY + FEW).unwrap_or(usize::MAX)
+    most_of(previous.reader.totals().entries())
+}
+
+fn most_of(entries: u64) -> usize {
+    usize::try_from(entries / MANY + FEW).unwrap_or(usize::MAX)
 }
 
 /// The inodes of a subvolume that changed since it was seen, if they are at most `most`.
@@ -188,27 +198,43 @@ fn add_links(
     Ok(())
 }
 
-/// The names on the way to entries that are looked at because of their paths: those in `changed`, those that are not
-/// settled, and the places where another filesystem or subvolume begins, or began in the last run.
-fn ways(seen: &Seen, changed: &[Vec<u8>], sources: &Sources) -> std::io::Result<HashMap<Vec<u8>, BTreeSet<Vec<u8>>>> {
+/// The ways to the paths in `changed`, to those that are not settled, and to the places where another filesystem or
+/// subvolume begins, or began in the last run.
+fn ways(seen: &Seen, changed: &[Vec<u8>], sources: &Sources) -> io::Result<Ways> {
     let mounted = mounts::all()?;
     let points = mounted.iter().filter_map(|mount| mount.point.as_os_str().as_bytes().strip_prefix(b"/"));
     let is_in_sources = |path: &&[u8]| {
         let sources = sources.paths().iter().filter_map(|source| source.as_os_str().as_bytes().strip_prefix(b"/"));
         sources.into_iter().any(|source| is_below(path, source))
     };
-    let mut ways: HashMap<Vec<u8>, BTreeSet<Vec<u8>>> = HashMap::new();
     let tops = seen.tops.iter().map(|top| &top.path[..]);
     let others = changed.iter().chain(&seen.unsettled).map(|path| &path[..]);
-    for path in points.filter(is_in_sources).chain(tops).chain(others) {
-        let mut path = path;
-        while !path.is_empty() {
-            let (directory, name) = split(path);
-            if !ways.entry(directory.to_vec()).or_default().insert(name.to_vec()) {
-                break;
-            }
-            path = directory;
+    let mut ways = Ways::default();
+    points.filter(is_in_sources).chain(tops).chain(others).for_each(|path| ways.add(path));
+    Ok(ways)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_few_changes_are_never_too_many_and_a_part_of_all_entries_is() {
+        assert_eq!([0, 3, 4, 1_000_000].map(most_of), [10_000, 10_000, 10_001, 260_000]);
+    }
+
+    #[test]
+    fn the_sources_are_the_same_only_if_each_one_is_and_in_this_order() {
+        let now = ["/home", "/srv"].map(PathBuf::from);
+        let same = |recorded: &[&str]| {
+            let recorded: Vec<_> = recorded.iter().map(|path| path.as_bytes().to_vec()).collect();
+            are_same(&recorded, &now)
+        };
+        assert!(same(&["/home", "/srv"]));
+        for other in
+            [&["/srv", "/home"][..], &["/home", "/sr"], &["/etc", "/srv"], &["/home"], &["/home", "/srv", "/x"], &[]]
+        {
+            assert!(!same(other), "{other:?}");
         }
     }
-    Ok(ways)
 }

@@ -59,6 +59,7 @@ mod unsettled;
 mod visit;
 mod visitor;
 mod watch;
+mod ways;
 
 pub use options::{Hash, Options, Subvolumes, Unchanged};
 pub(crate) use past::{Past, end_past};

@@ -4,6 +4,7 @@
 //! the names on the way to changed inodes are looked at. `merge` takes all other records over from the last manifest.
 
 use super::scope::Scope;
+use super::ways::Ways;
 use crate::snapshot::manifest::Directory as Record;
 use crate::snapshot::repository::Seen;
 use crate::tree::changed::Changed;
@@ -15,8 +16,8 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 pub(super) struct Narrowing {
     /// Parts of the sources with known changes, by device.
     pub(super) known: HashMap<u64, KnownPart>,
-    /// For each directory, names in it that are looked at because of their paths.
-    pub(super) ways: HashMap<Vec<u8>, BTreeSet<Vec<u8>>>,
+    /// The ways to entries that are looked at because of their paths.
+    pub(super) ways: Ways,
     /// Everything is looked at, and a change that a narrow walk would have missed is reported.
     pub(super) is_check: bool,
     /// Whether cache directories are excluded.
@@ -50,7 +51,7 @@ impl Narrowing {
             return Scope::Whole;
         }
         let mut names = known.changes.names(directory.status.ino).cloned().unwrap_or_default();
-        names.extend(self.ways.get(&directory.path).into_iter().flatten().cloned());
+        names.extend(self.ways.names(&directory.path).cloned());
         // It may have become a tag, or no longer be one.
         if self.caches && names.contains(CACHE_TAG) { Scope::Whole } else { Scope::Only(names) }
     }
@@ -72,7 +73,7 @@ impl Narrowing {
 
     /// Whether this entry is looked at although it did not change.
     pub(super) fn is_unsettled(&self, directory: &[u8], name: &[u8]) -> bool {
-        self.ways.get(directory).is_some_and(|names| names.contains(name))
+        self.ways.has(directory, name)
     }
 }
 
