@@ -2,7 +2,10 @@
 #![doc = include_str!("../docs/library.md")]
 #![cfg_attr(not(feature = "testing"), deny(unnameable_types))]
 // What only the command or the tests use is unused without them.
-#![cfg_attr(not(all(feature = "cli", feature = "testing")), allow(dead_code, unreachable_pub, unused_imports))]
+#![cfg_attr(
+    not(all(feature = "cli", feature = "offsite", feature = "testing")),
+    allow(dead_code, unreachable_pub, unused_imports)
+)]
 
 mod content;
 pub mod copy_tree;

@@ -2,6 +2,8 @@
 //!
 //! `cargo xtask test` makes the filesystems; under a plain `cargo test` these tests are skipped.
 
+#![cfg_attr(not(feature = "offsite"), allow(dead_code, reason = "some parts only serve the tests of `offsite`"))]
+
 mod adopt;
 mod bad_days;
 mod bad_manifests;

@@ -48,9 +48,14 @@ const SUBJECTS: &[Subject] = &[
     },
     Subject {
         name: "detection",
-        files: &["src/tree/changed.rs", "src/snapshot/create/decide.rs", "src/snapshot/create/timestamp.rs"],
+        files: &[
+            "src/tree/changed.rs",
+            "src/snapshot/create/decide.rs",
+            "src/snapshot/create/timestamp.rs",
+            "src/snapshot/create/ways.rs",
+        ],
         units: &["changed::", "create::"],
-        tests: &["changed::", "unnoticed_changes::", "create::", "snapshot::"],
+        tests: &["changed::", "unnoticed_changes::", "narrow"],
     },
     Subject {
         name: "planner",
@@ -69,8 +74,8 @@ const SUBJECTS: &[Subject] = &[
 /// A run of tests on each change.
 struct Pass {
     /// For Cargo.
-    targets: &'static [&'static str],
-    /// Without the command line, which makes the build shorter.
+    target: &'static str,
+    /// With the unit tests, and without the command line, which makes the build shorter.
     is_library: bool,
     /// The seconds after which it counts as hanging because of the change.
     timeout: &'static str,
@@ -79,10 +84,10 @@ struct Pass {
 /// Tests that need tools of their own, and take long.
 const SKIPPED: &[&str] = &["power_cut::", "kills::"];
 
-/// The unit tests are built faster, and notice most changes. All tests look at the rest.
+/// The unit tests are built faster, and notice most changes. The tests on filesystems look at the rest.
 const PASSES: &[Pass] = &[
-    Pass { targets: &["--lib"], is_library: true, timeout: "100" },
-    Pass { targets: &["--lib", "--test=main"], is_library: false, timeout: "300" },
+    Pass { target: "--lib", is_library: true, timeout: "100" },
+    Pass { target: "--test=main", is_library: false, timeout: "300" },
 ];
 
 /// Runs the chore.
@@ -119,13 +124,13 @@ fn mutate(tool: &Path, dir: &Path, subject: &Subject, variables: &Variables) -> 
         text.lines().map(String::from).collect::<Vec<_>>()
     };
     let mut caught = 0;
-    for Pass { targets, is_library, timeout } in PASSES {
+    for Pass { target, is_library, timeout } in PASSES {
         let mut mutants = program(tool);
         // A later pass skips what an earlier one caught.
         mutants.args(["mutants", "--iterate", "--no-shuffle", "--colors", "never", "--timeout", timeout]);
         mutants.arg("--output").arg(&result).args(files.iter().flat_map(|file| ["--file", *file]));
         // Unlike those at the end, these arguments count for the build too.
-        mutants.args(targets.iter().map(|target| format!("--cargo-arg={target}")));
+        mutants.arg(format!("--cargo-arg={target}"));
         mutants.args(["--package", "pleach"]);
         if *is_library {
             // Each process has a copy of the sources, and builds there.
@@ -135,10 +140,8 @@ fn mutate(tool: &Path, dir: &Path, subject: &Subject, variables: &Variables) -> 
             // Tests of two processes would use the same filesystems.
             mutants.env("CARGO_TARGET_DIR", command::target_dir().join("mutants"));
         }
-        mutants.args(["--", "--"]).args(SKIPPED.iter().map(|name| format!("--skip={name}"))).args(*units);
-        if !is_library {
-            mutants.args(*tests);
-        }
+        mutants.args(["--", "--"]).args(SKIPPED.iter().map(|name| format!("--skip={name}")));
+        mutants.args(if *is_library { *units } else { *tests });
         mutants.envs(variables.iter().cloned());
         // Links faster.
         mutants.env("CARGO_PROFILE_DEV_DEBUG", "none");
