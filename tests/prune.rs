@@ -65,6 +65,12 @@ fn sums(run: &Run) -> Sums {
     run.lines().pop().expect("a summary")
 }
 
+/// The argument of `--keep-free` for this much more free space than there is.
+fn more_space(path: &Path, bytes: u64) -> String {
+    let stat = rustix::fs::statvfs(path).unwrap();
+    (stat.f_bavail * stat.f_frsize + bytes).to_string()
+}
+
 /// The names of those that were kept, with their reasons.
 #[track_caller]
 fn kept(run: &Run) -> Vec<(String, Vec<String>)> {

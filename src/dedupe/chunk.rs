@@ -190,6 +190,6 @@ fn group_saving(run: &Run<'_>, group: &[&mut Member]) -> u64 {
 /// The bytes of a group without window-by-window progress reports.
 fn unreported_bytes(run: &Run<'_>, group: &[&mut Member]) -> u64 {
     let size = group.first().map_or(0, |member| run.catalogue.size(member.file));
-    // Of windows, those of the destinations are reported, and that of the source is not.
+    // The windows of the destinations are reported one by one, and those of the source are not.
     if windows::are_reported(size) { size } else { size * group.len() as u64 }
 }

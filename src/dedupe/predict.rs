@@ -10,9 +10,10 @@ use super::run::{Run, add};
 use super::sample::WHOLE;
 use super::skip::Skip;
 use super::survey;
-use super::windows::{self, at_once, bytes, ranges, rounds};
+use super::windows::{self, at_once, ranges, rounds};
 use crate::extents::bound::Bound;
 use crate::extents::map::Map;
+use crate::extents::ranges::length;
 use crate::fs::fidedupe;
 use crate::fs::pread::{prefetch, read_exact};
 use crate::monitor::Amount;
@@ -99,7 +100,7 @@ impl Prediction<'_, '_> {
         let ranges = ranges(self.map, &before, size, block);
         // Samples of all the data are as good as a comparison.
         let is_known = size <= WHOLE && self.source.facts.sample == member.facts.sample;
-        let mut shared = Shared { until: size, bytes: bytes(&ranges) };
+        let mut shared = Shared { until: size, bytes: length(&ranges) };
         if is_known {
             add(&run.counters.submitted, shared.bytes);
         } else {

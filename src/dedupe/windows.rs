@@ -4,6 +4,7 @@
 
 use super::facts::Member;
 use crate::extents::map::Map;
+use crate::extents::ranges::within;
 use crate::fs::fidedupe::WINDOW;
 use crate::sys::reflink::MAX_DEDUPE_DESTINATIONS;
 use std::collections::HashMap;
@@ -53,13 +54,7 @@ pub(super) fn ranges(source: &Map, map: &Map, size: u64, block: u64) -> Vec<Rang
 /// The parts of the ranges that are shared if two files are equal up to `until`, in whole blocks: the last block of a
 /// file is shared as a whole even if the file ends within it.
 pub(super) fn shared(ranges: &[Range<u64>], until: u64, block: u64) -> Vec<Range<u64>> {
-    let parts = ranges.iter().map(|range| range.start..range.end.min(until).next_multiple_of(block));
-    parts.take_while(|part| !part.is_empty()).collect()
-}
-
-/// The bytes of all ranges.
-pub(super) fn bytes(ranges: &[Range<u64>]) -> u64 {
-    ranges.iter().map(|range| range.end - range.start).sum()
+    within(ranges, &(0..until)).map(|part| part.start..part.end.next_multiple_of(block)).collect()
 }
 
 /// The ranges cut into windows.
@@ -132,7 +127,6 @@ mod tests {
     #[test]
     fn whole_blocks_are_shared_up_to_the_first_difference() {
         let ranges = [0..8192, 16384..20000];
-        assert_eq!(bytes(&ranges), 8192 + 3616);
         let shared = |until| {
             let parts = shared(&ranges, until, 4096);
             parts.iter().map(|part| (part.start, part.end)).collect::<Vec<_>>()

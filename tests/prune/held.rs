@@ -1,6 +1,6 @@
 //! Files of a removed snapshot that are still held open: their space is not free, and no other snapshot goes for it.
 
-use super::{kept, prune, sums};
+use super::{kept, more_space, prune, sums};
 use crate::harness::own::Own;
 use crate::harness::*;
 use crate::on_filesystems;
@@ -47,8 +47,7 @@ impl Five {
     /// The argument for this much more free space than there is.
     fn more(&self, bytes: usize) -> String {
         disk_space::await_still(self.own.path());
-        let stat = rustix::fs::statvfs(self.own.path()).unwrap();
-        (stat.f_bavail * stat.f_frsize + bytes as u64).to_string()
+        more_space(self.own.path(), bytes as u64)
     }
 
     #[track_caller]

@@ -1,17 +1,29 @@
 //! The space that a prune frees, and a prune without any space.
 
-use super::{kept, prune, sums};
+use super::{kept, more_space, prune, sums};
 use crate::harness::own::Own;
 use crate::harness::*;
 use crate::on_filesystems;
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// A filesystem of the test's own.
 fn own(fs: &Filesystem, mebibytes: u64) -> Option<Own> {
     Own::new(fs.kind, "prune::own", mebibytes, &[], "")
+}
+
+/// A repository with snapshots of a source with one file of this size, another one for each. They are s0, s1 and so on.
+fn snapshots(own: &Own, number: u64, size: usize) -> PathBuf {
+    let (source, repo) = (own.join("source"), own.join("repo"));
+    fs::create_dir(&source).unwrap();
+    for number in 0..number {
+        write(source.join("new"), &bytes(number, size));
+        settle();
+        pleach(snapshot_named(&format!("s{number}"), &source, &repo)).expect(0);
+    }
+    repo
 }
 
 on_filesystems! {
@@ -76,15 +88,8 @@ on_filesystems! {
 
     [xfs, btrfs] fn the_oldest_go_until_enough_space_is_free(fs: &Filesystem) {
         let Some(own) = own(fs, 512) else { return };
-        let (source, repo) = (own.join("source"), own.join("repo"));
-        fs::create_dir(&source).unwrap();
-        for number in 0..6_u64 {
-            write(source.join("new"), &bytes(number, 10 << 20));
-            settle();
-            pleach(snapshot_named(&format!("s{number}"), &source, &repo)).expect(0);
-        }
-        let stat = rustix::fs::statvfs(own.path()).unwrap();
-        let wanted = (stat.f_bavail * stat.f_frsize + (15 << 20)).to_string();
+        let repo = snapshots(&own, 6, 10 << 20);
+        let wanted = more_space(own.path(), 15 << 20);
         let options = ["--keep-free", &wanted, "--keep-last", "1"];
         let foretold = prune(&[&options[..], &["--dry-run"]].concat(), &repo).expect(0);
         let run = prune(&options, &repo).expect(0);
@@ -108,19 +113,12 @@ on_filesystems! {
     // XFS frees the extents of a deleted file in the background.
     [xfs] fn no_snapshot_goes_for_space_that_is_just_being_freed(fs: &Filesystem) {
         let Some(own) = own(fs, 512) else { return };
-        let (source, repo) = (own.join("source"), own.join("repo"));
-        fs::create_dir(&source).unwrap();
-        for number in 0..3_u64 {
-            write(source.join("new"), &bytes(number, 4 << 20));
-            settle();
-            pleach(snapshot_named(&format!("s{number}"), &source, &repo)).expect(0);
-        }
+        let repo = snapshots(&own, 3, 4 << 20);
         let large = own.join("large");
         shapes::scattered(&large, 30_000);
         disk_space::await_still(own.path());
-        let stat = rustix::fs::statvfs(own.path()).unwrap();
         // Most of the file, of 30,000 blocks of 4 KiB.
-        let wanted = (stat.f_bavail * stat.f_frsize + (110 << 20)).to_string();
+        let wanted = more_space(own.path(), 110 << 20);
         fs::remove_file(&large).unwrap();
         assert_eq!(sums(&prune(&["--keep-free", &wanted], &repo).expect(0)).removed, 0);
         assert_eq!(listed(&repo), ["s0", "s1", "s2"]);

@@ -31,8 +31,8 @@ pub(super) fn fewest(all: usize, missing: u64, mut freed: impl FnMut(usize) -> R
     Ok(fewest)
 }
 
-/// How exact the space is that will be free after a removal of the fewest snapshots, if it is known so exactly how much
-/// these free: the more each frees, the fewer must go.
+/// How exact the number of snapshots is that must go, if the space that they free is this exact: the more each frees,
+/// the fewer must go.
 pub(super) fn opposite(bound: Bound) -> Bound {
     match bound {
         Bound::AtLeast => Bound::AtMost,
