@@ -3,13 +3,15 @@
 
 use super::Scene;
 use crate::harness::meddler::{Meddler, When};
+use crate::harness::running;
 use crate::harness::tools::{assert_equal_trees, paths};
 use crate::harness::*;
 use crate::on_filesystems;
 use pleach::snapshot::restore::{self, Options, Overwrite, Stats};
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 /// A scene with its repository on another filesystem than the target, so that all data is written.
 fn scene(fs: &Filesystem, other: &Filesystem, fill: impl Fn(&Path)) -> Scene {
@@ -70,6 +72,43 @@ on_filesystems! {
                     assert_equal_trees(&scene.source, &scene.inside(""));
                 } else {
                     assert!(problems[0].contains("somebody else meanwhile"), "{problems:?}");
+                }
+            }
+        }
+    }
+
+    [xfs, btrfs] fn a_name_that_somebody_else_made_before_its_link_came_is_kept(fs: &Filesystem) {
+        let scene = Scene::new(fs, |source| {
+            write(source.join("first"), &bytes(1, 6000));
+            fs::hard_link(source.join("first"), source.join("second")).unwrap();
+        });
+        let (first, second) = (scene.inside("first"), scene.inside("second"));
+        let restore = |program: &str, before: &[&str]| {
+            let mut restore = Command::new(program);
+            restore.args(before).args(["restore", "--overwrite", "always", "--json", "--target"]);
+            restore.arg(&scene.target).arg(&scene.repo).arg("latest").env_remove("PLEACH_REPO");
+            restore
+        };
+        let pleach = env!("CARGO_BIN_EXE_pleach");
+        for (is_equal, status) in [(true, 0), (false, 3)] {
+            fs::remove_dir_all(&scene.target).unwrap();
+            let delay = "inject=renameat2:delay_enter=4000000";
+            let slow = ["-f", "-qq", "-o", "/dev/null", "-e", "trace=renameat2", "-e", delay, "-P", "second", pleach];
+            let slow = running::begin(&mut restore("strace", &slow));
+            let is_linked = || fs::metadata(&first).is_ok_and(|status| status.nlink() == 2);
+            running::await_that("the first name and a link are there", is_linked);
+            // The link gets the second name after the delay.
+            match is_equal {
+                true => drop(finish(&mut restore(pleach, &[])).expect(0)),
+                false => write(second.clone(), b"mine"),
+            }
+            let run = running::end(slow).expect(status);
+            assert_nothing_unfinished(&scene);
+            match is_equal {
+                true => assert_equal_trees(&scene.source, &scene.inside("")),
+                false => {
+                    assert!(run.stdout.contains("somebody else meanwhile"), "{run:?}");
+                    assert_eq!(fs::read(&second).unwrap(), b"mine");
                 }
             }
         }

@@ -35,11 +35,8 @@ pub(super) struct Opened {
 
 /// Opens a directory in the snapshot and, from its parent, in the target. There it is made if it is missing.
 pub(super) fn open(context: &Context<'_>, above: &Place, record: &Directory, is_wanted: bool) -> Attempt<Opened> {
-    match open_once(context, above, record, is_wanted) {
-        // Another run at the same time made it meanwhile.
-        Err(Failure::Meanwhile(_)) => open_once(context, above, record, is_wanted),
-        opened => opened,
-    }
+    // Another run may make it at the same time.
+    writer::retry(open_once(context, above, record, is_wanted), |_| open_once(context, above, record, is_wanted))
 }
 
 fn open_once(context: &Context<'_>, above: &Place, record: &Directory, is_wanted: bool) -> Attempt<Opened> {

@@ -181,14 +181,10 @@ fn join(context: &Context<'_>, top: &Top, place: &Place, entry: &Entry, first: &
     let slot = place.slot(context, &entry.name);
     let temporary = match slot.link(first, from, &metadata::rights(&entry.meta))? {
         Linked::Made(temporary) => temporary,
-        Linked::Another => return entry::restore(context, place, entry).map(Joined::Restored),
         Linked::Refused(Errno::MLINK) => return Ok(Joined::Separate),
-        // Another filesystem is mounted here, the first name is gone, or it belongs to somebody else: the entry becomes
-        // a file of its own.
-        Linked::Refused(Errno::XDEV | Errno::NOENT | Errno::PERM) => {
-            let mut outcome = entry::restore(context, place, entry)?;
-            outcome.stats.errors += seal(context, top, &self::first(context, place, entry, &outcome));
-            return Ok(Joined::Restored(outcome));
+        // The first name is gone, belongs to another inode or to somebody else, or another filesystem is mounted here.
+        Linked::Another | Linked::Refused(Errno::XDEV | Errno::NOENT | Errno::PERM) => {
+            return alone(context, top, place, entry, entry::restore(context, place, entry));
         }
         Linked::Refused(errno) => return Err(fail(errno)),
     };
@@ -200,9 +196,25 @@ fn join(context: &Context<'_>, top: &Top, place: &Place, entry: &Entry, first: &
     let put = || slot.put(temporary, replaces.as_ref());
     match make::put(context, place, entry, (decision, existing), put) {
         // Another run at the same time made that name, too.
-        Err(Failure::Meanwhile(_)) if decision == Decision::Make && slot.is_name_of(first) => {}
-        put => put?,
+        Err(Failure::Meanwhile(_)) if decision == Decision::Make => match slot.is_name_of(first) {
+            true => Ok(Joined::Restored(outcome)),
+            // It had replaced the first name before.
+            false => alone(context, top, place, entry, entry::restore_existing(context, place, entry)),
+        },
+        put => put.map(|()| Joined::Restored(outcome)),
     }
+}
+
+/// The result of a name that became a file of its own. No other name follows, so it is sealed here.
+fn alone(
+    context: &Context<'_>,
+    top: &Top,
+    place: &Place,
+    entry: &Entry,
+    restored: Attempt<Outcome>,
+) -> Attempt<Joined> {
+    let mut outcome = restored?;
+    outcome.stats.errors += seal(context, top, &first(context, place, entry, &outcome));
     Ok(Joined::Restored(outcome))
 }
 
