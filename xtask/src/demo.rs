@@ -17,8 +17,7 @@ use std::process::ExitCode;
 
 /// Runs the chore.
 pub(crate) fn run_demo() -> Result<ExitCode> {
-    if let Some(dir) = namespace::inside() {
-        namespace::end_on_signal()?;
+    if let Some(dir) = namespace::inside()? {
         let place = mount_point(&dir);
         let fs = Mounted::create_at(Kind::Xfs, &dir, "demo", 4096, &place)?;
         println!("A fresh XFS, in an image under {}, is mounted at {}.", dir.display(), place.display());

@@ -4,11 +4,18 @@
 //! ends for any reason, the kernel kills everything below it. The mounts disappear with the last process. The loop
 //! devices disappear with the mounts, because they are made with "autoclear". When the outer process dies, its death
 //! signal ends the inner one.
+//!
+//! The run has a `/tmp` of its own, a directory of its own directory: killed tests and other people's servers leave
+//! files and sockets there.
 
 use crate::command::{self, program};
 use anyhow::{Context, Result};
 use rustix::process::{Pid, Signal, kill_process};
+use std::collections::BTreeSet;
 use std::env;
+use std::ffi::OsString;
+use std::fs::{self, File, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -31,9 +38,13 @@ impl Rights {
     }
 }
 
-/// The run's directory, if this is the inner process.
-pub fn inside() -> Option<PathBuf> {
-    env::var_os(INSIDE).map(PathBuf::from)
+/// The run's directory, if this is the inner process. From then on, its first signal ends it, and everything with it.
+pub fn inside() -> Result<Option<PathBuf>> {
+    let Some(dir) = env::var_os(INSIDE).map(PathBuf::from) else { return Ok(None) };
+    // Process 1 has no default for signals.
+    ctrlc::set_handler(|| std::process::exit(130)).context("cannot handle signals")?;
+    replace_tmp(&dir).context("cannot give the run a /tmp of its own")?;
+    Ok(Some(dir))
 }
 
 /// Whether this process has root's rights.
@@ -104,14 +115,60 @@ pub fn enter(run_dir: &Path, rights: Rights) -> Result<ExitCode> {
     })
 }
 
-/// For the inner process: ends it, and everything with it, at the first signal. Process 1 has no default for signals.
-pub fn end_on_signal() -> Result<()> {
-    ctrlc::set_handler(|| std::process::exit(130)).context("cannot handle signals")
+/// Mounts a directory of the run on `/tmp`, for this namespace only. What this process was started with stays there.
+fn replace_tmp(run_dir: &Path) -> Result<()> {
+    let tmp = Path::new("/tmp");
+    let own = run_dir.join("tmp");
+    fs::create_dir(&own)?;
+    fs::set_permissions(&own, Permissions::from_mode(0o1777))?;
+    let bind = |from: &Path, to: &Path| command::run(program("mount").arg("--rbind").arg(from).arg(to));
+    for name in named_in(tmp, given()?) {
+        let (there, kept) = (tmp.join(&name), own.join(&name));
+        match fs::metadata(&there) {
+            Ok(status) if status.is_dir() => fs::create_dir(&kept)?,
+            Ok(_) => drop(File::create(&kept)?),
+            Err(_) => continue,
+        }
+        bind(&there, &kept)?;
+    }
+    bind(&own, tmp)?;
+    // The same directory, by its new path.
+    Ok(env::set_current_dir(env::current_dir()?)?)
 }
 
-fn assignment(name: &str, value: impl AsRef<std::ffi::OsStr>) -> std::ffi::OsString {
-    let mut assignment = std::ffi::OsString::from(name);
+/// The paths that this process was started with, and other words.
+fn given() -> Result<Vec<OsString>> {
+    let places = [env::current_exe()?, env::current_dir()?, command::target_dir()].map(OsString::from);
+    Ok(places.into_iter().chain(env::args_os()).chain(env::vars_os().map(|(_, value)| value)).collect())
+}
+
+/// The names in a directory of what these words name there or below.
+fn named_in(dir: &Path, words: Vec<OsString>) -> BTreeSet<OsString> {
+    let words = words.iter().flat_map(|words| env::split_paths(words).collect::<Vec<_>>());
+    // An option has its value behind an equals sign.
+    let paths = words.map(|word| match word.to_str().and_then(|word| word.split_once('=')) {
+        Some((_, value)) => PathBuf::from(value),
+        None => word,
+    });
+    paths.filter_map(|path| path.strip_prefix(dir).ok()?.iter().next().map(OsString::from)).collect()
+}
+
+fn assignment(name: &str, value: impl AsRef<std::ffi::OsStr>) -> OsString {
+    let mut assignment = OsString::from(name);
     assignment.push("=");
     assignment.push(value);
     assignment
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_run_was_started_with_stays_in_its_tmp() {
+        let words =
+            ["/usr/bin:/tmp/tools/bin", "--dir=/tmp/suite/", "/tmp/work/pleach", "/tmp", "tmp/other", "/tmpfs/x"];
+        let named = named_in(Path::new("/tmp"), words.map(OsString::from).to_vec());
+        assert_eq!(Vec::from_iter(named), ["suite", "tools", "work"]);
+    }
 }

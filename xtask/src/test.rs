@@ -77,8 +77,7 @@ pub(crate) fn enter(
     tests: impl FnOnce(&Path) -> Result<ExitCode>,
     without: impl FnOnce(&Path, &str) -> Result<ExitCode>,
 ) -> Result<ExitCode> {
-    if let Some(dir) = namespace::inside() {
-        namespace::end_on_signal()?;
+    if let Some(dir) = namespace::inside()? {
         return tests(&dir);
     }
     let build = begin();

@@ -82,8 +82,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
             suite.display()
         );
     }
-    if let Some(dir) = namespace::inside() {
-        namespace::end_on_signal()?;
+    if let Some(dir) = namespace::inside()? {
         return run_cases(&dir, &suite);
     }
     let missing = packages::install(packages::MOUNTING.iter().chain(CALLED))?;

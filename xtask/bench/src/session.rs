@@ -59,8 +59,7 @@ pub(crate) fn on_each(
 
 /// Like `on_own_filesystems`, but builds nothing.
 pub(crate) fn enter(gather: impl FnOnce() -> Result<()>, bench: impl FnOnce(&Path) -> Result<()>) -> Result<ExitCode> {
-    if let Some(dir) = namespace::inside() {
-        namespace::end_on_signal()?;
+    if let Some(dir) = namespace::inside()? {
         bench(&dir)?;
         return Ok(ExitCode::SUCCESS);
     }

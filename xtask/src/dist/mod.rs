@@ -52,8 +52,7 @@ const SBOM: Crate = Crate { name: "cargo-cyclonedx", version: "0.5.9", debug: tr
 
 /// Runs the chore.
 pub(crate) fn run_dist(options: &Options) -> Result<ExitCode> {
-    if let Some(dir) = namespace::inside() {
-        namespace::end_on_signal()?;
+    if let Some(dir) = namespace::inside()? {
         trial::try_packages(&dir, &command::target_dir().join("packages"))?;
         return Ok(ExitCode::SUCCESS);
     }

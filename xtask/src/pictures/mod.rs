@@ -32,8 +32,7 @@ const CALLED: packages::Tools =
 
 /// Runs the chore.
 pub(crate) fn run_pictures() -> Result<ExitCode> {
-    if let Some(dir) = namespace::inside() {
-        namespace::end_on_signal()?;
+    if let Some(dir) = namespace::inside()? {
         return draw_all(&dir);
     }
     run(cargo().args(["build", "--release", "--package", "pleach"]))?;
