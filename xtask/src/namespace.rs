@@ -5,8 +5,7 @@
 //! devices disappear with the mounts, because they are made with "autoclear". When the outer process dies, its death
 //! signal ends the inner one.
 //!
-//! The run has a `/tmp` of its own, a directory of its own directory: killed tests and other people's servers leave
-//! files and sockets there.
+//! Some programs write to directories that nobody can choose. There the run has directories of its own.
 
 use crate::command::{self, program};
 use anyhow::{Context, Result};
@@ -14,13 +13,15 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeSet;
 use std::env;
 use std::ffi::OsString;
-use std::fs::{self, File, Permissions};
-use std::os::unix::fs::PermissionsExt;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// The variable with the run's directory, set for the inner process.
 const INSIDE: &str = "XTASK_RUN_DIR";
+
+/// Directories with leftovers: sockets of SeaweedFS and files of killed tests, and the results of `btrfs scrub`.
+const REPLACED: [&str; 2] = ["/tmp", "/var/lib/btrfs"];
 
 /// How the inner process gets the rights of root.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -43,7 +44,9 @@ pub fn inside() -> Result<Option<PathBuf>> {
     let Some(dir) = env::var_os(INSIDE).map(PathBuf::from) else { return Ok(None) };
     // Process 1 has no default for signals.
     ctrlc::set_handler(|| std::process::exit(130)).context("cannot handle signals")?;
-    replace_tmp(&dir).context("cannot give the run a /tmp of its own")?;
+    for place in REPLACED {
+        replace(Path::new(place), &dir).with_context(|| format!("cannot give the run its own {place}"))?;
+    }
     Ok(Some(dir))
 }
 
@@ -115,15 +118,16 @@ pub fn enter(run_dir: &Path, rights: Rights) -> Result<ExitCode> {
     })
 }
 
-/// Mounts a directory of the run on `/tmp`, for this namespace only. What this process was started with stays there.
-fn replace_tmp(run_dir: &Path) -> Result<()> {
-    let tmp = Path::new("/tmp");
-    let own = run_dir.join("tmp");
-    fs::create_dir(&own)?;
-    fs::set_permissions(&own, Permissions::from_mode(0o1777))?;
+/// Mounts a directory of the run on another one, for this namespace only. Paths that this process was started with stay
+/// there.
+fn replace(dir: &Path, run_dir: &Path) -> Result<()> {
+    let Ok(status) = fs::metadata(dir) else { return Ok(()) };
+    let own = run_dir.join("own").join(dir.strip_prefix("/")?);
+    fs::create_dir_all(&own)?;
+    fs::set_permissions(&own, status.permissions())?;
     let bind = |from: &Path, to: &Path| command::run(program("mount").arg("--rbind").arg(from).arg(to));
-    for name in named_in(tmp, given()?) {
-        let (there, kept) = (tmp.join(&name), own.join(&name));
+    for name in named_in(dir, given()?) {
+        let (there, kept) = (dir.join(&name), own.join(&name));
         match fs::metadata(&there) {
             Ok(status) if status.is_dir() => fs::create_dir(&kept)?,
             Ok(_) => drop(File::create(&kept)?),
@@ -131,7 +135,7 @@ fn replace_tmp(run_dir: &Path) -> Result<()> {
         }
         bind(&there, &kept)?;
     }
-    bind(&own, tmp)?;
+    bind(&own, dir)?;
     // The same directory, by its new path.
     Ok(env::set_current_dir(env::current_dir()?)?)
 }
@@ -165,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_run_was_started_with_stays_in_its_tmp() {
+    fn what_a_run_was_started_with_is_found() {
         let words =
             ["/usr/bin:/tmp/tools/bin", "--dir=/tmp/suite/", "/tmp/work/pleach", "/tmp", "tmp/other", "/tmpfs/x"];
         let named = named_in(Path::new("/tmp"), words.map(OsString::from).to_vec());

@@ -188,7 +188,9 @@ pub(crate) fn cargo_test(
         .env("PLEACH_TEST_SKIPS", &skips)
         .env("PLEACH_TEST_TIMES", &times)
         .envs(variables.iter().cloned())
-        .env("PATH", wheels::search_path());
+        .env("PATH", wheels::search_path())
+        // Not that of the user.
+        .env("XDG_CACHE_HOME", dir.join("cache"));
     if env::var_os(THREADS).is_none() {
         // Tests wait for the disk, for servers, and for each other's syncs part of their time.
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
