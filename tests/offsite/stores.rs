@@ -6,6 +6,7 @@ use crate::harness::sshd::Sshd;
 use crate::harness::*;
 use std::ffi::{OsStr, OsString};
 use std::fs;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -40,17 +41,31 @@ impl Backend {
     }
 }
 
-/// Replaces the keys of an empty store in a directory by those of `tests/samples/store`. `pleach offsite init` made
-/// these, and then the master key was encrypted again, by a key that scrypt derives from [`PASSWORD`] with `N` = 2. For
-/// a real store, it takes each command half a second to derive its key.
+/// The keys and the configuration of a store: `pleach offsite init` made them, and then the master key was encrypted
+/// again, by a key that scrypt derives from [`PASSWORD`] with `N` = 2. For a real store, it takes each command half a
+/// second to derive its key.
+fn quick() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/samples/store")
+}
+
+/// Replaces the keys of an empty store in a directory by quick ones.
 pub(crate) fn take_quick_key(store: &Path) {
-    const NAME: &str = "ff83f0fa7f327cfc6f6cb6f43cc2996a4d55a9bf7ebed6f0b126939134deb330";
-    let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/samples/store");
-    let old = &tools::files(&store.join("keys"))[0];
-    // In place, so that owner and mode stay.
-    fs::write(old, fs::read(sample.join("keys").join(NAME)).unwrap()).unwrap();
-    fs::write(store.join("config"), fs::read(sample.join("config")).unwrap()).unwrap();
-    fs::rename(old, store.join("keys").join(NAME)).unwrap();
+    for old in tools::files(&store.join("keys")) {
+        fs::remove_file(old).unwrap();
+    }
+    for path in tools::files(&quick().join("keys")) {
+        fs::copy(&path, store.join("keys").join(path.file_name().unwrap())).unwrap();
+    }
+    fs::copy(quick().join("config"), store.join("config")).unwrap();
+}
+
+/// Makes an empty store in a directory, as `pleach offsite init` does, with a quick key.
+fn make_quick_store(store: &Path) {
+    let parts = (0..=u8::MAX).map(|part| format!("data/{part:02x}"));
+    for name in parts.chain(["index", "keys", "snapshots"].map(String::from)) {
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(store.join(name)).unwrap();
+    }
+    take_quick_key(store);
 }
 
 /// A store with all that reaches it.
@@ -156,20 +171,31 @@ impl Store {
         store
     }
 
-    /// A store that has been made.
+    /// An empty store.
     #[track_caller]
     pub(super) fn made(fs: &Filesystem, backend: Backend) -> Store {
         let store = Store::start(fs, backend);
-        store.run("init", &[]).expect(0);
-        store.take_quick_key(&fs.join("store"));
+        match backend {
+            Backend::Local | Backend::Rest | Backend::Sftp => make_quick_store(&fs.join("store")),
+            Backend::S3 | Backend::Azure => store.send_quick_key(),
+        }
         store
     }
 
-    /// The same as [`take_quick_key`], if its server keeps files as they are.
+    /// The same as [`take_quick_key`] for a store that `init` has made.
+    #[track_caller]
     pub(super) fn take_quick_key(&self, dir: &Path) {
-        if matches!(self.backend, Backend::Local | Backend::Rest | Backend::Sftp) {
-            take_quick_key(dir);
+        match self.backend {
+            Backend::Local | Backend::Rest | Backend::Sftp => take_quick_key(dir),
+            Backend::S3 | Backend::Azure => self.send_quick_key(),
         }
+    }
+
+    /// Replaces keys and configuration by quick ones. Makes an empty store if there is none.
+    #[track_caller]
+    fn send_quick_key(&self) {
+        let mut send = self.rclone(&["sync", "--include=/config", "--include=/keys/**"]);
+        finish(send.arg(quick()).arg("server:bucket/some/prefix")).expect(0);
     }
 
     /// Reaches it through another server.
