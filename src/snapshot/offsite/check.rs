@@ -49,8 +49,8 @@ pub fn check(access: &Access, options: &CheckOptions, monitor: &dyn Monitor) -> 
     let phase = if options.read_data.is_some() { "reading data" } else { "checking" };
     let work = || {
         let held = Held::read(&store)?;
-        let trees = held.all.iter().map(|stored| stored.file.tree).collect();
-        let results = store.repository.check_with_trees(library, trees);
+        let trees: Vec<_> = held.all.iter().map(|stored| stored.file.tree).collect();
+        let results = guard::despite_own_threads(|| store.repository.check_with_trees(library, trees.clone()));
         let directories = results.is_ok().then(|| directories(&store, &held.all, action)).transpose()?;
         Ok::<_, Error>((held, results, directories.unwrap_or_default()))
     };

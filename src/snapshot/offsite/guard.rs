@@ -4,7 +4,7 @@
 use crate::error::Error;
 use std::any::Any;
 use std::io;
-use std::panic::PanicHookInfo;
+use std::panic::{self, AssertUnwindSafe, PanicHookInfo};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
@@ -39,15 +39,36 @@ fn is_left_behind(panic: &PanicHookInfo<'_>) -> bool {
     is_library && text.contains("SendError") && thread::current().name().is_none()
 }
 
+/// How often work of the library is repeated that its own threads hindered.
+const TRIES: usize = 10;
+
+/// Does work of the library that changes nothing, and repeats it if it panicked because threads of the library still
+/// used the index. It gives them 100 ms to end, and on a busy machine they may need longer.
+pub(super) fn despite_own_threads<T>(work: impl Fn() -> T) -> T {
+    for _ in 1..TRIES {
+        match panic::catch_unwind(AssertUnwindSafe(&work)) {
+            Ok(result) => return result,
+            Err(panic) if text(&*panic).starts_with("index still in use") => {}
+            Err(panic) => panic::resume_unwind(panic),
+        }
+    }
+    work()
+}
+
 /// The error of a panic. `action` completes the sentence "cannot …".
 pub(super) fn error(action: &str, panic: &(dyn Any + Send)) -> Error {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("the library stopped");
+    let text = text(panic);
     let cause = match errno(text) {
         Some(errno) => io::Error::from_raw_os_error(errno),
         None => io::Error::other(super::fault::shortened(text)),
     };
     Error::failed(action).because(cause)
+}
+
+/// The text of a panic.
+fn text(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("the library stopped")
 }
 
 /// The number of an error of the system in the text of a panic: `Os { code: 28, kind: … }`.
@@ -59,6 +80,7 @@ fn errno(text: &str) -> Option<i32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::cell::Cell;
 
     #[test]
     fn a_panic_becomes_the_error_of_the_system_in_it() {
@@ -66,5 +88,29 @@ mod tests {
                      StorageFull, message: \"No space left on device\" })";
         let error = error("restore", &panic.to_string());
         assert_eq!((error.code(), error.raw_os_error()), ("no-space", Some(28)));
+    }
+
+    #[test]
+    fn only_work_that_threads_of_the_library_hindered_is_repeated() {
+        let tries = Cell::new(0);
+        let hindered = |times: usize| {
+            tries.set(0);
+            panic::catch_unwind(AssertUnwindSafe(|| {
+                despite_own_threads(|| {
+                    tries.set(tries.get() + 1);
+                    assert!(tries.get() > times, "index still in use: Index({{}})");
+                })
+            }))
+        };
+        assert!(hindered(TRIES - 1).is_ok() && tries.get() == TRIES);
+        assert!(hindered(TRIES).is_err() && tries.get() == TRIES);
+        tries.set(0);
+        let other = panic::catch_unwind(AssertUnwindSafe(|| {
+            despite_own_threads(|| {
+                tries.set(tries.get() + 1);
+                panic!("something else");
+            })
+        }));
+        assert!(other.is_err() && tries.get() == 1);
     }
 }
