@@ -48,15 +48,17 @@ fn quick() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/samples/store")
 }
 
-/// Replaces the keys of an empty store in a directory by quick ones.
+/// The file with the quick key.
+fn quick_key() -> PathBuf {
+    tools::files(&quick().join("keys")).remove(0)
+}
+
+/// Replaces the key of an empty store in a directory by the quick one. In place, so that owner and mode stay.
 pub(crate) fn take_quick_key(store: &Path) {
-    for old in tools::files(&store.join("keys")) {
-        fs::remove_file(old).unwrap();
-    }
-    for path in tools::files(&quick().join("keys")) {
-        fs::copy(&path, store.join("keys").join(path.file_name().unwrap())).unwrap();
-    }
-    fs::copy(quick().join("config"), store.join("config")).unwrap();
+    let (old, quick_key) = (tools::files(&store.join("keys")).remove(0), quick_key());
+    fs::write(&old, fs::read(&quick_key).unwrap()).unwrap();
+    fs::write(store.join("config"), fs::read(quick().join("config")).unwrap()).unwrap();
+    fs::rename(old, store.join("keys").join(quick_key.file_name().unwrap())).unwrap();
 }
 
 /// Makes an empty store in a directory, as `pleach offsite init` does, with a quick key.
@@ -65,7 +67,9 @@ fn make_quick_store(store: &Path) {
     for name in parts.chain(["index", "keys", "snapshots"].map(String::from)) {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(store.join(name)).unwrap();
     }
-    take_quick_key(store);
+    for file in [quick().join("config"), quick_key()] {
+        fs::copy(&file, store.join(file.strip_prefix(quick()).unwrap())).unwrap();
+    }
 }
 
 /// A store with all that reaches it.

@@ -35,8 +35,7 @@ pub(crate) fn catches(panic: &PanicHookInfo<'_>) -> bool {
 /// leaves its threads behind.
 fn is_left_behind(panic: &PanicHookInfo<'_>) -> bool {
     let is_library = panic.location().is_some_and(|location| location.file().contains("rustic_core"));
-    let text = panic.payload().downcast_ref::<String>().map_or("", String::as_str);
-    is_library && text.contains("SendError") && thread::current().name().is_none()
+    is_library && text(panic.payload()).contains("SendError") && thread::current().name().is_none()
 }
 
 /// How often work of the library is repeated that its own threads hindered.

@@ -17,17 +17,12 @@ use std::os::fd::AsFd as _;
 /// If somebody else made it meanwhile, or changed its metadata, the decision is repeated: another run may be restoring
 /// it at the same time. Then a file with other content is kept.
 pub(super) fn restore(context: &Context<'_>, place: &Place, entry: &Entry) -> Attempt<Outcome> {
-    after(context, place, entry, once(context, place, entry, false))
+    writer::retry(once(context, place, entry, false), |_| once(context, place, entry, true))
 }
 
 /// Like [`restore`], for an entry that somebody else made meanwhile.
 pub(super) fn restore_existing(context: &Context<'_>, place: &Place, entry: &Entry) -> Attempt<Outcome> {
-    after(context, place, entry, once(context, place, entry, true))
-}
-
-/// The result of the first attempt, or of further ones if somebody else made or changed the entry meanwhile.
-fn after(context: &Context<'_>, place: &Place, entry: &Entry, first: Attempt<Outcome>) -> Attempt<Outcome> {
-    writer::retry(first, |_| once(context, place, entry, true))
+    writer::retry(once(context, place, entry, true), |_| once(context, place, entry, true))
 }
 
 /// `came_meanwhile`: an existing entry was not there when the entry was first looked at, so it is not replaced.
