@@ -315,6 +315,21 @@ pub(crate) fn bytes(seed: u64, length: usize) -> Vec<u8> {
     bytes
 }
 
+/// Reproducible bytes that compress to about half: each block is random bytes and zeros.
+pub(crate) fn half_zeros(seed: u64, length: usize) -> Vec<u8> {
+    // Joined from slices: an iterator over bytes is slow in a debug build.
+    bytes(seed, length / 2).chunks(2048).flat_map(|part| [part, &[0; 2048]]).collect::<Vec<_>>().concat()
+}
+
+/// Asserts the content of a file.
+#[track_caller]
+pub(crate) fn assert_content(path: &Path, content: &[u8]) {
+    let found = fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    // Called only after a failure: a loop over bytes is slow in a debug build.
+    let first = || found.iter().zip(content).position(|(a, b)| a != b);
+    assert!(found == content, "{}: {} bytes for {}, {:?} differs", path.display(), found.len(), content.len(), first());
+}
+
 /// Overwrites a file at an offset with these bytes.
 #[track_caller]
 pub(crate) fn overwrite(path: &Path, at: u64, content: &[u8]) {

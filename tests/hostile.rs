@@ -31,19 +31,24 @@ struct Decoy {
     to: PathBuf,
 }
 
-/// Exchanges names and decoys as fast as possible until it is stopped or dropped.
+/// Exchanges names and decoys until it is stopped or dropped; as fast as possible at first.
 struct Swapper {
     stop: Arc<AtomicBool>,
+    /// It waits after each round, and leaves the processor to others.
+    waits: Arc<AtomicBool>,
     thread: Option<JoinHandle<u64>>,
 }
 
 impl Swapper {
     fn start(decoys: Vec<Decoy>) -> Swapper {
-        let stop = Arc::new(AtomicBool::new(false));
-        let asked = Arc::clone(&stop);
+        let (stop, waits) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+        let [asked_to_stop, asked_to_wait] = [&stop, &waits].map(Arc::clone);
         let thread = thread::spawn(move || {
             let mut swaps = 0;
-            while !asked.load(Ordering::Relaxed) {
+            while !asked_to_stop.load(Ordering::Relaxed) {
+                if asked_to_wait.load(Ordering::Relaxed) {
+                    thread::sleep(tools::SLOW_OPEN / 4);
+                }
                 for Decoy { name, link, to } in &decoys {
                     // A restore may just be working on one of them.
                     swaps += u64::from(renameat_with(CWD, name, CWD, link, RenameFlags::EXCHANGE).is_ok());
@@ -57,7 +62,12 @@ impl Swapper {
             }
             swaps
         });
-        Swapper { stop, thread: Some(thread) }
+        Swapper { stop, waits, thread: Some(thread) }
+    }
+
+    /// From now on it exchanges each name only a few times during an open of [`tools::with_slow_opens`].
+    fn slow_down(&self) {
+        self.waits.store(true, Ordering::Relaxed);
     }
 
     /// Stops it, and returns the number of exchanges.
@@ -194,6 +204,7 @@ on_filesystems! {
         }
         witness.assert_saw_nothing();
         // With time for an exchange between the check of a name and its opening.
+        swapper.slow_down();
         for number in 0..6 {
             let args = ["restore", "--delete", "--target"].map(OsStr::new);
             let args = args.into_iter().chain([target.as_ref(), repo.as_ref(), OsStr::new(["two", "one"][number % 2])]);

@@ -71,7 +71,5 @@ fn sums_on_disk(dir: &Path) -> String {
 #[track_caller]
 fn assert_on_disk(path: &Path, content: &[u8]) {
     tools::forget(path);
-    let found = fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    let differing = found.iter().zip(content).position(|(a, b)| a != b);
-    assert!(found == content, "{}: {} bytes for {}, {differing:?}", path.display(), found.len(), content.len());
+    assert_content(path, content);
 }

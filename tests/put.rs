@@ -56,14 +56,6 @@ fn put_well(dest: &Path, args: &[&str], content: &[u8]) -> Value {
     summary
 }
 
-/// Asserts a file's content, without printing it.
-#[track_caller]
-fn assert_content(path: &Path, content: &[u8]) {
-    let found = fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    let first = found.iter().zip(content).position(|(a, b)| a != b);
-    assert!(found == content, "{}: {} bytes for {}, {first:?} differs", path.display(), found.len(), content.len());
-}
-
 /// Asserts that no files of an unfinished run are next to a file.
 #[track_caller]
 fn assert_no_temporary(dest: &Path) {

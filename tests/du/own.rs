@@ -159,8 +159,7 @@ fn compressed_files_have_their_real_lengths_for_root_and_a_bound_for_others() {
     let Some(mut fs) = Own::new(Kind::Btrfs, test, 1024, &[], "compress-force=zstd") else { return };
     let tree = fs.join("tree");
     fs::create_dir(&tree).expect("a directory can be made");
-    // Half of each block is zeros.
-    let content: Vec<u8> = bytes(1, 16 * MIB).chunks(2048).flat_map(|part| [part, &[0; 2048]].concat()).collect();
+    let content = half_zeros(1, 32 * MIB);
     write(tree.join("half"), &content);
     clone(&tree.join("half"), &tree.join("again"));
     let before = fs.used();
@@ -195,8 +194,7 @@ fn deleting_files_of_every_kind_frees_on_btrfs_the_data_that_du_said() {
         let tree = live.join("tree");
         fs::create_dir(&tree).expect("a directory can be made");
         shapes(&tree);
-        // Half of each block is zeros.
-        let half: Vec<u8> = bytes(7, 4 * MIB).chunks(2048).flat_map(|part| [part, &[0; 2048]].concat()).collect();
+        let half = half_zeros(7, 8 * MIB);
         write(tree.join("half"), &half);
         write(tree.join("in the snapshot"), &bytes(8, 2 * MIB));
         let (from, to) = (live.to_str().expect("a path of our own"), fs.join("snapshot"));

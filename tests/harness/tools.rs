@@ -7,6 +7,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 /// An allocated range of a file, in units of 512 bytes, as xfs_io reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -268,11 +269,14 @@ pub(crate) fn take_trace(log: &Path) -> Vec<String> {
     lines.iter().map(without_time).collect()
 }
 
+/// How long each call that opens a name waits.
+pub(crate) const SLOW_OPEN: Duration = Duration::from_micros(700);
+
 /// The command pleach with a delay before each call that opens a name.
 pub(crate) fn with_slow_opens<'a>(args: impl IntoIterator<Item = &'a OsStr>) -> Command {
     let mut strace = Command::new("strace");
     strace.args(["-f", "--seccomp-bpf", "-qq", "-o", "/dev/null", "-e", "trace=openat,openat2"]);
-    strace.args(["-e", "inject=openat,openat2:delay_enter=700"]);
+    strace.args(["-e", &format!("inject=openat,openat2:delay_enter={}", SLOW_OPEN.as_micros())]);
     strace.arg(env!("CARGO_BIN_EXE_pleach")).args(args).env_remove("PLEACH_REPO").stdin(Stdio::null());
     strace
 }

@@ -32,8 +32,8 @@ impl Put {
         for number in 0..FILES {
             let length = [4 << 20, 1000, 700_001, 12 << 20, 4096, 3 << 20][number];
             let old = bytes(number as u64, length);
-            let mut new = old.clone();
-            new.splice(length / 3..length / 3 + 300, bytes(100 + number as u64, length / 4 + 17));
+            let (at, other) = (length / 3, bytes(100 + number as u64, length / 4 + 17));
+            let new = [&old[..at], &other, &old[at + 300..]].concat();
             write(self.versions.join(format!("{number}.new")), &new);
             // The last two files are new.
             if number + 2 < FILES {

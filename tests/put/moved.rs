@@ -17,11 +17,16 @@ fn moved(fs: &Filesystem, name: &str, args: &[&str], old: &[u8], new: &[u8], wri
     [dest, kept].iter().for_each(|file| fs::remove_file(file).expect("a file can be removed"));
 }
 
+/// The bytes with others inserted.
+fn inserted(bytes: &[u8], at: usize, others: &[u8]) -> Vec<u8> {
+    [&bytes[..at], others, &bytes[at..]].concat()
+}
+
 on_filesystems! {
     [xfs, btrfs] fn an_inserted_block_costs_that_block(fs: &Filesystem) {
         let old = bytes(1, 12 * MIB + 77);
         for at in [0, 3 * MIB + 5 * BLOCK] {
-            let new = [&old[..at], &bytes(2, BLOCK), &old[at..]].concat();
+            let new = inserted(&old, at, &bytes(2, BLOCK));
             moved(fs, "inserted", &[], &old, &new, 1);
         }
     }
@@ -110,12 +115,9 @@ on_filesystems! {
                 let length = random(200 * BLOCK) / if random(2) == 0 { BLOCK } else { 1 } * BLOCK;
                 let length = length.min(new.len() - from).min(300 * BLOCK);
                 match random(5) {
-                    0 => drop(new.splice(to..to, bytes(round * 100 + to as u64, length.max(1)))),
+                    0 => new = inserted(&new, to, &bytes(round * 100 + to as u64, length.max(1))),
                     1 => drop(new.drain(from..from + length)),
-                    2 => {
-                        let part = new[from..from + length].to_vec();
-                        drop(new.splice(to..to, part));
-                    }
+                    2 => new = inserted(&new, to, &new[from..from + length]),
                     3 => new[from..from + length].fill(0),
                     _ => new.truncate(new.len() - random(BLOCK).min(new.len())),
                 }

@@ -61,11 +61,7 @@ fn every_kind_of_checksum_finds_equal_data_also_in_compressed_extents() {
     for kind in ["crc32c", "xxhash", "sha256", "blake2"] {
         let test = "every_kind_of_checksum_finds_equal_data_also_in_compressed_extents";
         on_btrfs(test, &["--csum", kind], "", |own, dir| {
-            // Each block is random bytes and zeros.
-            let half = |seed, length: usize| {
-                bytes(seed, length / 2).chunks(2048).flat_map(|part| [part, &[0; 2048]].concat()).collect::<Vec<_>>()
-            };
-            let common = [half(1, 4 * MIB), vec![9; 1000]].concat();
+            let common = [half_zeros(1, 4 * MIB), vec![9; 1000]].concat();
             tools::write_in_one_extent(&dir.join("plain"), &[bytes(2, MIB), common.clone()].concat());
             tools::write_in_one_extent(&dir.join("plain too"), &[bytes(3, 2 * MIB), common.clone()].concat());
             write(dir.join("unique"), &bytes(4, 48 * MIB));
@@ -77,7 +73,7 @@ fn every_kind_of_checksum_finds_equal_data_also_in_compressed_extents() {
                     .args(["compression", "zstd"]),
             )
             .expect(0);
-            append(&dir.join("compressed"), &[half(5, 3 * MIB), common.clone()].concat());
+            append(&dir.join("compressed"), &[half_zeros(5, 3 * MIB), common.clone()].concat());
             let (before, content) = (used(own), seen(dir));
             own.remount();
             let done = dedupe(&[], dir);

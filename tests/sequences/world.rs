@@ -120,7 +120,7 @@ impl World {
 
     fn put(&mut self, choice: &mut Random) {
         let path = self.own.join("puts").join(choice.below(3).to_string());
-        let mut content = match self.puts.get(&path) {
+        let content = match self.puts.get(&path) {
             Some(content) if choice.below(4) > 0 => content.clone(),
             _ => bytes(choice.below(1 << 30) as u64, 1 + choice.below(600_000)),
         };
@@ -131,7 +131,7 @@ impl World {
             1 => at,
             _ => content.len(),
         };
-        content.splice(at..end, new);
+        let content = [&content[..at], &new, &content[end..]].concat();
         let input = self.other.join("input");
         write(&input, &content);
         let stdin = File::open(&input).expect("a file can be opened");
