@@ -321,7 +321,7 @@ pub(crate) fn half_zeros(seed: u64, length: usize) -> Vec<u8> {
     bytes(seed, length / 2).chunks(2048).flat_map(|part| [part, &[0; 2048]]).collect::<Vec<_>>().concat()
 }
 
-/// Asserts the content of a file.
+/// Asserts a file's content, without printing it.
 #[track_caller]
 pub(crate) fn assert_content(path: &Path, content: &[u8]) {
     let found = fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));

@@ -34,7 +34,7 @@ struct Decoy {
 /// Exchanges names and decoys until it is stopped or dropped; as fast as possible at first.
 struct Swapper {
     stop: Arc<AtomicBool>,
-    /// It waits after each round, and leaves the processor to others.
+    /// Whether it waits before each round, and leaves the processor to others.
     waits: Arc<AtomicBool>,
     thread: Option<JoinHandle<u64>>,
 }

@@ -131,9 +131,8 @@ on_filesystems! {
             let paths = ["file", "dir/other", "dir/third"];
             for (path, name) in snapshots.iter().flat_map(|name| paths.map(|path| (path, name))) {
                 let (content, sound) = (fs::read(tree(name).join(path)).unwrap(), fs::read(source.join(path)).unwrap());
-                let differs = || content.iter().zip(&sound).filter(|(now, then)| now != then).count();
-                let is_near = content == sound || content.len() == sound.len() && differs() <= 6;
-                assert!(is_near, "{call} {nth}: {name}: {path}");
+                let differs = content.iter().zip(&sound).filter(|(now, then)| now != then).count();
+                assert!(content.len() == sound.len() && differs <= 6, "{call} {nth}: {name}: {path}");
             }
             repair(&repo, "/").expect(0);
             assert_closed(&repo);
