@@ -3,6 +3,7 @@
 //! `cargo xtask test` makes the filesystems; under a plain `cargo test` these tests are skipped.
 
 #![cfg_attr(not(feature = "offsite"), allow(dead_code, reason = "some parts only serve the tests of `offsite`"))]
+#![allow(clippy::disallowed_methods, reason = "they may panic here")]
 
 mod adopt;
 mod bad_days;

@@ -20,6 +20,7 @@ pub(crate) mod command_line {
 mod profile;
 
 use crate::sys::abort;
+use crate::util::panic::{errno, text};
 use exit_status::ExitStatus;
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -28,7 +29,7 @@ use std::sync::atomic::AtomicBool;
 
 /// Runs the command with the arguments of this process.
 pub fn main() -> ExitCode {
-    std::panic::set_hook(Box::new(report_bug));
+    std::panic::set_hook(Box::new(report_panic));
     abort::exit_with(ExitStatus::Failed as u8);
     let args: Vec<_> = std::env::args_os().collect();
     if args.get(1).is_some_and(|name| name == commands::words::NAME) {
@@ -81,15 +82,21 @@ fn ignored_signals() -> u64 {
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
 }
 
-/// A panic is a bug in pleach. Prints one readable message instead of a trace, and exits with the status of a failure.
-fn report_bug(panic: &std::panic::PanicHookInfo<'_>) {
+/// A backtrace takes less than a second. Without memory, it is never complete.
+const BACKTRACE_SECONDS: u32 = 10;
+
+/// A panic is a bug in pleach, or a lack of memory. Prints one readable message instead of a trace, and exits with the
+/// status of a failure.
+fn report_panic(panic: &std::panic::PanicHookInfo<'_>) {
     #[cfg(feature = "offsite")]
     if crate::snapshot::offsite::catches(panic) {
         return;
     }
-    let payload = panic.payload();
-    let text = payload.downcast_ref::<String>().map(String::as_str);
-    let what = text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("no message");
+    let what = text(panic.payload()).unwrap_or("no message");
+    // The standard library panics if there is no memory to start a thread.
+    if errno(what) == Some(libc::ENOMEM) {
+        abort::without_memory();
+    }
     let place = panic.location().map(|location| format!(" ({}:{})", location.file(), location.line()));
     let mut stderr = std::io::stderr().lock();
     let _ = writeln!(
@@ -103,6 +110,7 @@ fn report_bug(panic: &std::panic::PanicHookInfo<'_>) {
         place.unwrap_or_default(),
     );
     if std::env::var_os("RUST_BACKTRACE").is_some_and(|value| value != "0") {
+        abort::exit_after(BACKTRACE_SECONDS);
         let _ = writeln!(stderr, "{}", std::backtrace::Backtrace::force_capture());
     }
     // Whichever thread panicked, other threads must not continue as if nothing had happened.

@@ -3,6 +3,7 @@
 //! A fuzz target is a function that takes any bytes. It panics if an invariant does not hold. `testing.rs` lists the
 //! targets; each is in a file `fuzz.rs` beside its parser.
 
+use super::compression::Packer;
 use rustix::fs::MemfdFlags;
 use std::fs::File;
 use std::io::Write as _;
@@ -63,6 +64,13 @@ pub(crate) fn file(content: &[u8]) -> File {
     file.write_all(content).expect("memory for a file");
     std::io::Seek::rewind(&mut file).expect("the beginning of a file");
     file
+}
+
+/// These bytes, packed.
+pub(crate) fn packed(raw: &[u8]) -> Vec<u8> {
+    let mut packed = Vec::new();
+    Packer::new(1).and_then(|mut packer| packer.pack(raw, &mut packed)).expect("memory");
+    packed
 }
 
 /// Whether each element is less than the next one.

@@ -1,11 +1,13 @@
-//! Helpers that do not depend on files or filesystems: text for people, paths as bytes, threads, locks, digests, child
-//! processes.
+//! Helpers that do not depend on files or filesystems: text for people, paths as bytes, threads, locks, digests,
+//! compression, child processes.
 
 pub(crate) mod bits;
+pub(crate) mod compression;
 pub(crate) mod digest;
 #[cfg(feature = "testing")]
 pub(crate) mod fuzz;
 pub(crate) mod mutex;
+pub(crate) mod panic;
 pub(crate) mod parallel;
 pub(crate) mod path;
 pub(crate) mod pool;

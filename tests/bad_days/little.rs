@@ -27,7 +27,7 @@ on_filesystems! {
             // On the way from too little for anything to enough.
             let is_done = (1..=5).any(|step| {
                 let limit = format!("--data={}", (3 + 2 * step) << 20);
-                let run = scene.run(job, &["prlimit", &limit, "--stack=400000:400000"]);
+                let run = scene.run(job, &["prlimit", &limit]);
                 assert!(run.status < 128, "{} with {limit}: {run:?}", job.name);
                 assert!(!run.stderr.contains("a bug in pleach"), "{} with {limit}: {run:?}", job.name);
                 stopped += u32::from(run.stderr.contains("out of memory or stack"));
@@ -39,6 +39,42 @@ on_filesystems! {
             }
         }
         assert!(stopped > 0, "some command was stopped");
+        scene.assert_tidy();
+    }
+
+    [xfs] fn no_limit_of_memory_is_taken_for_a_bug(fs: &Filesystem) {
+        let (source, repo) = (fs.dir("source"), fs.join("repo"));
+        (0..40).for_each(|number| write(source.join(format!("file {number}")), &bytes(number, 9000)));
+        pleach(snapshot_named("0", &source, &repo)).expect(0);
+        let mut stopped = 0;
+        // From too little for anything to enough.
+        for kibibytes in (3000..12_000).step_by(100) {
+            let to = fs.join("to");
+            for words in ["verify {repo}", "replicate -q {repo} {to}", "restore -q --target {to} {repo} 0"] {
+                let words = words.replace("{repo}", repo.to_str().unwrap()).replace("{to}", to.to_str().unwrap());
+                let words: Vec<_> = words.split(' ').collect();
+                let run = behind(&["prlimit", &format!("--data={}", kibibytes * 1024)], &words);
+                assert!([0, 1, 3].contains(&run.status), "with {kibibytes} KiB: {run:?}");
+                assert!(!run.stderr.contains("a bug in pleach"), "with {kibibytes} KiB: {run:?}");
+                stopped += u32::from(run.stderr.contains("out of memory or stack"));
+                if to.exists() {
+                    fs::remove_dir_all(&to).unwrap();
+                }
+            }
+        }
+        assert!(stopped > 0, "some command was stopped");
+        pleach(["verify".as_ref(), repo.as_os_str()]).expect(0);
+    }
+
+    [xfs] fn a_command_with_too_little_stack_says_so_and_loses_nothing(fs: &Filesystem) {
+        let other = fs.elsewhere();
+        let scene = Scene::new(&fs.dir("here"), other.path());
+        for job in scene.jobs(fs.reflinks()).filter(|job| !job.name.starts_with("offsite")) {
+            let run = scene.run(job, &["prlimit", "--stack=60000:60000"]).saying("out of memory or stack");
+            assert!(!scene.is_done(job, &run, "with little stack"), "{}: {run:?}", job.name);
+            scene.run(job, &[]).expect(0);
+            scene.assert_done(job, "without a limit");
+        }
         scene.assert_tidy();
     }
 
@@ -105,4 +141,19 @@ on_filesystems! {
             tools::assert_equal_trees(&repo.join(&without), &to.join(&without));
         }
     }
+}
+
+#[test]
+fn the_report_of_a_bug_ends_without_memory_for_its_backtrace() {
+    // The standard library panics without random numbers. A backtrace takes more than 20 MiB and less than 500.
+    let strace =
+        ["strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=getrandom", "-e", "inject=getrandom:error=EIO"];
+    let with = |mebibytes: u64| {
+        let limit = format!("--data={}", mebibytes << 20);
+        let program =
+            [&strace[..], &["env", "RUST_BACKTRACE=1", "timeout", "-s", "KILL", "60", "prlimit", &limit]].concat();
+        behind(&program, &["du", "/proc/self"]).saying("a bug in pleach").expect(1)
+    };
+    with(20).saying("the backtrace cannot be completed");
+    assert!(with(500).stderr.contains("report_panic"));
 }

@@ -7,9 +7,11 @@ use super::layout::damage;
 use super::limits::{self, Extent};
 use super::order;
 use super::stored_file::StoredFile;
-use crate::error::{Error, Result};
+use crate::error::Result;
+use crate::util::compression::{self, Unpacker};
 use crate::util::mutex::lock;
 use std::fs::File;
+use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
@@ -19,7 +21,7 @@ pub(super) struct Blocks {
     version: u32,
     index: Index,
     cache: Cache,
-    unpackers: Mutex<Vec<zstd::bulk::Decompressor<'static>>>,
+    unpackers: Mutex<Vec<Unpacker>>,
 }
 
 impl Blocks {
@@ -65,6 +67,15 @@ impl Blocks {
         Ok(block)
     }
 
+    fn unpack(&self, stored: &[u8], length: usize) -> io::Result<Vec<u8>> {
+        let free = lock(&self.unpackers).pop();
+        let mut unpacker = free.map_or_else(Unpacker::new, Ok)?;
+        let mut raw = Vec::new();
+        let unpacked = unpacker.unpack(stored, length, &mut raw);
+        lock(&self.unpackers).push(unpacker);
+        unpacked.map(|()| raw)
+    }
+
     /// Compares all blocks with their digests.
     ///
     /// # Errors
@@ -76,7 +87,7 @@ impl Blocks {
     /// A block's bytes as the file has them, checked.
     pub(super) fn stored(&self, number: usize) -> Result<Vec<u8>> {
         let place = self.index.place(number);
-        let limit = zstd::zstd_safe::compress_bound(limits::BLOCK as usize) as u64;
+        let limit = compression::longest(limits::BLOCK as usize) as u64;
         let extent = Extent { offset: place.offset, length: u64::from(place.stored), limit };
         let stored = self.file.read(|file| limits::read(file, extent, self.part(number), self.path()))?;
         if *blake3::hash(&stored).as_bytes() != place.digest {
@@ -107,24 +118,10 @@ impl Blocks {
         if u64::from(place.raw) > limits::BLOCK {
             return Err(damage(part(), self.path(), "it is larger than such a part can be"));
         }
-        // A frame need not state its unpacked size. If it does, the size is checked before memory is reserved.
-        let claimed = zstd::zstd_safe::get_frame_content_size(&stored).ok().flatten();
-        if claimed.is_some_and(|claimed| claimed != length as u64) {
-            return Err(damage(part(), self.path(), "it cannot be unpacked"));
-        }
-        let mut raw = Vec::new();
-        raw.try_reserve_exact(length).map_err(|_| limits::no_memory(part(), self.path()))?;
-        let free = lock(&self.unpackers).pop();
-        let mut unpacker = match free {
-            Some(unpacker) => unpacker,
-            None => zstd::bulk::Decompressor::new()
-                .map_err(|cause| Error::io(format!("unpack the {} of", part()), self.path(), cause))?,
-        };
-        let unpacked = unpacker.decompress_to_buffer(&stored, &mut raw);
-        lock(&self.unpackers).push(unpacker);
-        if unpacked.is_err() || raw.len() != length {
-            return Err(damage(part(), self.path(), "it cannot be unpacked"));
-        }
+        let raw = self.unpack(&stored, length).map_err(|cause| match cause.kind() {
+            ErrorKind::OutOfMemory => limits::no_memory(part(), self.path()),
+            _ => damage(part(), self.path(), "it cannot be unpacked"),
+        })?;
         let block = Block::parse(raw, self.version).map_err(|why| damage(part(), self.path(), why))?;
         if !block.begins_with(self.index.key(number)) {
             return Err(damage(part(), self.path(), "it is not the one that the index names"));

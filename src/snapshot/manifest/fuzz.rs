@@ -6,7 +6,7 @@ use super::layout::{self, FOOTER_LENGTH, Footer, PREFIX_LENGTH};
 use super::order::{is_name, is_path};
 use super::wire::{Record, encode};
 use super::{Entry, Header, Item, Origin, Reader, Summary, Time, Totals, VERSION, Writer, compare_paths};
-use crate::util::fuzz::{Source, file};
+use crate::util::fuzz::{self, Source, file};
 use std::cmp::Ordering;
 use std::path::Path;
 
@@ -83,7 +83,7 @@ fn of_blocks(blocks: &[Vec<u8>], version: u32) -> Vec<u8> {
     out.extend(packed_header);
     let (beginning, mut index, mut before) = (out.clone(), Vec::new(), Vec::new());
     for raw in blocks {
-        let packed = zstd::bulk::compress(raw, 1).expect("memory");
+        let packed = fuzz::packed(raw);
         let (path, name) = first_key(raw, version).unwrap_or_default();
         let shared = super::shared_length(&before, &path);
         let record = IndexRecord {

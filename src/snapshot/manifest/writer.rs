@@ -9,6 +9,7 @@ use super::packed::{PackedBlock, RecordKey};
 use super::record::{Directory, Entry, Header, Item, Origin, Totals};
 use super::wire::{self, Record};
 use crate::error::{Error, Result};
+use crate::util::compression::Packer;
 use crate::util::path::split;
 use std::borrow::Cow;
 use std::ffi::OsStr;
@@ -26,8 +27,8 @@ pub struct Writer {
     path: PathBuf,
     beginning: Vec<u8>,
     offset: u64,
-    compressor: zstd::bulk::Compressor<'static>,
-    compressed: Vec<u8>,
+    packer: Packer,
+    packed: Vec<u8>,
     block: OpenBlock,
     index: Vec<u8>,
     index_path: Vec<u8>,
@@ -65,14 +66,13 @@ impl Writer {
             .ok_or_else(|| Error::failed("keep so many sources or tags in the manifest").at(path))?;
         let mut beginning = layout::prefix(length).to_vec();
         beginning.extend_from_slice(&encoded);
-        let compressor =
-            zstd::bulk::Compressor::new(LEVEL).map_err(|cause| Error::io("set up compression for", path, cause))?;
+        let packer = Packer::new(LEVEL).map_err(|cause| Error::io("set up compression for", path, cause))?;
         let mut writer = Writer {
             out: BufWriter::with_capacity(256 * 1024, file),
             path: path.to_path_buf(),
             offset: 0,
-            compressor,
-            compressed: Vec::new(),
+            packer,
+            packed: Vec::new(),
             block: OpenBlock::default(),
             index: Vec::new(),
             index_path: Vec::new(),
@@ -222,17 +222,15 @@ impl Writer {
         if self.block.raw.is_empty() {
             return Ok(());
         }
-        self.compressed.clear();
-        self.compressed.reserve(zstd::zstd_safe::compress_bound(self.block.raw.len()));
-        self.compressor
-            .compress_to_buffer(&self.block.raw, &mut self.compressed)
+        let mut packed = std::mem::take(&mut self.packed);
+        self.packer
+            .pack(&self.block.raw, &mut packed)
             .map_err(|cause| Error::io("compress a block of", &self.path, cause))?;
-        let compressed = std::mem::take(&mut self.compressed);
-        let digest: Digest = *blake3::hash(&compressed).as_bytes();
+        let digest: Digest = *blake3::hash(&packed).as_bytes();
         let raw = u32::try_from(self.block.raw.len()).unwrap_or(u32::MAX);
         let (directory, name) = std::mem::take(&mut self.block.key);
-        self.append_block(&compressed, (raw, digest), (&directory, name.as_deref().unwrap_or_default()))?;
-        self.compressed = compressed;
+        self.append_block(&packed, (raw, digest), (&directory, name.as_deref().unwrap_or_default()))?;
+        self.packed = packed;
         self.block.raw.clear();
         self.block.leading = 0;
         Ok(())

@@ -2,6 +2,7 @@
 //! of pleach: the message of a panic is not shown meanwhile.
 
 use crate::error::Error;
+use crate::util::panic::{errno, text};
 use std::any::Any;
 use std::io;
 use std::panic::{self, AssertUnwindSafe, PanicHookInfo};
@@ -35,7 +36,9 @@ pub(crate) fn catches(panic: &PanicHookInfo<'_>) -> bool {
 /// leaves its threads behind.
 fn is_left_behind(panic: &PanicHookInfo<'_>) -> bool {
     let is_library = panic.location().is_some_and(|location| location.file().contains("rustic_core"));
-    is_library && text(panic.payload()).contains("SendError") && thread::current().name().is_none()
+    is_library
+        && text(panic.payload()).is_some_and(|text| text.contains("SendError"))
+        && thread::current().name().is_none()
 }
 
 /// How often work of the library is repeated that its own threads hindered.
@@ -47,7 +50,7 @@ pub(super) fn despite_own_threads<T>(work: impl Fn() -> T) -> T {
     for _ in 1..TRIES {
         match panic::catch_unwind(AssertUnwindSafe(&work)) {
             Ok(result) => return result,
-            Err(panic) if text(&*panic).starts_with("index still in use") => {}
+            Err(panic) if text(&*panic).is_some_and(|text| text.starts_with("index still in use")) => {}
             Err(panic) => panic::resume_unwind(panic),
         }
     }
@@ -56,24 +59,12 @@ pub(super) fn despite_own_threads<T>(work: impl Fn() -> T) -> T {
 
 /// The error of a panic. `action` completes the sentence "cannot …".
 pub(super) fn error(action: &str, panic: &(dyn Any + Send)) -> Error {
-    let text = text(panic);
+    let text = text(panic).unwrap_or("the library stopped");
     let cause = match errno(text) {
         Some(errno) => io::Error::from_raw_os_error(errno),
         None => io::Error::other(super::fault::shortened(text)),
     };
     Error::failed(action).because(cause)
-}
-
-/// The text of a panic.
-fn text(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("the library stopped")
-}
-
-/// The number of an error of the system in the text of a panic: `Os { code: 28, kind: … }`.
-fn errno(text: &str) -> Option<i32> {
-    let rest = text.split_once("Os { code: ")?.1;
-    rest.split(',').next()?.parse().ok()
 }
 
 #[cfg(test)]

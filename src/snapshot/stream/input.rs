@@ -4,8 +4,9 @@ use super::check::Check;
 use super::frame::{self, DIGEST, HEAD, MAGIC, MOST, VERSION};
 use super::op::{LONGEST, Op};
 use crate::error::{Error, ErrorKind, Result};
+use crate::util::compression::Unpacker;
 use serde::de::DeserializeOwned;
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::Path;
 
 /// The buffer for a longer operation is not kept, in bytes.
@@ -25,7 +26,7 @@ pub(crate) struct Input<R> {
     /// Bytes before and after unpacking.
     counts: (u64, u64),
     message: Vec<u8>,
-    unpacker: zstd::bulk::Decompressor<'static>,
+    unpacker: Unpacker,
 }
 
 impl<R: Read> Input<R> {
@@ -37,8 +38,7 @@ impl<R: Read> Input<R> {
         let mut start = [0; START];
         from.read_exact(&mut start).map_err(unreadable)?;
         check_start(start, "it begins with something else; `pleach send` makes one")?;
-        let unpacker =
-            zstd::bulk::Decompressor::new().map_err(|cause| Error::failed("set up decompression").because(cause))?;
+        let unpacker = Unpacker::new().map_err(|cause| Error::failed("set up decompression").because(cause))?;
         Ok(Input {
             from,
             stored: Vec::new(),
@@ -64,9 +64,9 @@ impl<R: Read> Input<R> {
         while done < START {
             match self.from.read(&mut start[done..]) {
                 Ok(0) if done == 0 => return Ok(false),
-                Ok(0) => return Err(unreadable(std::io::ErrorKind::UnexpectedEof.into())),
+                Ok(0) => return Err(unreadable(io::ErrorKind::UnexpectedEof.into())),
                 Ok(more) => done += more,
-                Err(cause) if cause.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(cause) if cause.kind() == io::ErrorKind::Interrupted => {}
                 Err(cause) => return Err(unreadable(cause)),
             }
         }
@@ -171,12 +171,10 @@ impl<R: Read> Input<R> {
             std::mem::swap(&mut self.stored, &mut self.frame);
             return Ok(());
         }
-        self.frame.clear();
-        self.frame.reserve(raw);
-        match self.unpacker.decompress_to_buffer(&self.stored, &mut self.frame) {
-            Ok(length) if length == raw => Ok(()),
-            _ => Err(damage("a frame cannot be unpacked")),
-        }
+        self.unpacker.unpack(&self.stored, raw, &mut self.frame).map_err(|cause| match cause.kind() {
+            io::ErrorKind::OutOfMemory => Error::failed("unpack a frame of the stream").because(cause),
+            _ => damage("a frame cannot be unpacked"),
+        })
     }
 }
 
@@ -199,18 +197,18 @@ fn check_start(start: [u8; START], otherwise: &str) -> Result<()> {
 
 /// The stream contradicts itself.
 pub(crate) fn damage(why: &str) -> Error {
-    Error::new(ErrorKind::Damage, "read the stream").because(std::io::Error::other(why.to_string()))
+    Error::new(ErrorKind::Damage, "read the stream").because(io::Error::other(why.to_string()))
 }
 
 /// The stream contradicts itself about the entry at a path.
 pub(crate) fn damage_of(path: &Path, why: &str) -> Error {
-    Error::new(ErrorKind::Damage, "receive").at(path).because(std::io::Error::other(why.to_string()))
+    Error::new(ErrorKind::Damage, "receive").at(path).because(io::Error::other(why.to_string()))
 }
 
-fn unreadable(cause: std::io::Error) -> Error {
+fn unreadable(cause: io::Error) -> Error {
     match cause.kind() {
-        std::io::ErrorKind::UnexpectedEof => {
-            Error::failed("read the stream").because(std::io::Error::other("it ends too early")).with_code("cut-stream")
+        io::ErrorKind::UnexpectedEof => {
+            Error::failed("read the stream").because(io::Error::other("it ends too early")).with_code("cut-stream")
         }
         _ => Error::failed("read the stream").because(cause),
     }

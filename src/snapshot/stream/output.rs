@@ -2,6 +2,7 @@
 
 use super::frame::{self, HEAD, MAGIC, MOST, VERSION};
 use crate::error::{Error, Result};
+use crate::util::compression::Packer;
 use serde::Serialize;
 use std::io::Write;
 
@@ -24,7 +25,7 @@ pub(crate) struct Output<W> {
     to: W,
     frame: Vec<u8>,
     packed: Vec<u8>,
-    packer: Option<zstd::bulk::Compressor<'static>>,
+    packer: Option<Packer>,
     pause: u32,
     number: u64,
     message: Vec<u8>,
@@ -34,7 +35,7 @@ pub(crate) struct Output<W> {
 impl<W: Write> Output<W> {
     /// Begins a stream. `packs`: frames are compressed where that makes them smaller.
     pub(crate) fn begin(to: W, packs: bool) -> Result<Output<W>> {
-        let packer = if packs { zstd::bulk::Compressor::new(LEVEL).ok() } else { None };
+        let packer = if packs { Packer::new(LEVEL).ok() } else { None };
         let frame = Vec::with_capacity(MOST);
         let (packed, message) = (Vec::new(), Vec::new());
         let mut output = Output { to, frame, packed, packer, pause: 0, number: 0, message, sent: Sent::default() };
@@ -123,10 +124,8 @@ impl<W: Write> Output<W> {
             self.pause -= 1;
             return Err(buffer);
         }
-        buffer.clear();
-        buffer.reserve(zstd::zstd_safe::compress_bound(frame.len()));
-        match packer.compress_to_buffer(frame, &mut buffer) {
-            Ok(length) if length < frame.len() / 16 * 15 => Ok(buffer),
+        match packer.pack(frame, &mut buffer) {
+            Ok(()) if buffer.len() < frame.len() / 16 * 15 => Ok(buffer),
             _ => {
                 self.pause = if frame.len() == MOST { PAUSE } else { 0 };
                 Err(buffer)

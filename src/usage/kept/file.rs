@@ -4,6 +4,7 @@
 //! decides how much memory is reserved. A map only saves time, so anything unexpected means that there is no map.
 
 use super::types::{Identity, Range, Run};
+use crate::util::compression::{self, Packer, Unpacker};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::io::{self, BufReader, Read, Write};
@@ -65,7 +66,8 @@ pub(super) fn write(
     start.extend_from_slice(&(packed.len() as u32).to_le_bytes());
     start.extend_from_slice(&packed);
     out.write_all(&start)?;
-    let mut blocks = Blocks { out, before: *blake3::hash(&start).as_bytes(), block: Vec::new() };
+    let before = *blake3::hash(&start).as_bytes();
+    let mut blocks = Blocks { out, before, block: Vec::new(), packer: Packer::new(LEVEL)?, packed: Vec::new() };
     let mut at = 0;
     for run in runs {
         blocks.add(&(run.start - at, run.end - run.start))?;
@@ -83,6 +85,8 @@ struct Blocks<'a, W> {
     out: &'a mut W,
     before: [u8; DIGEST],
     block: Vec<u8>,
+    packer: Packer,
+    packed: Vec<u8>,
 }
 
 impl<W: Write> Blocks<'_, W> {
@@ -95,12 +99,12 @@ impl<W: Write> Blocks<'_, W> {
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        let stored = zstd::bulk::compress(&self.block, LEVEL)?;
-        self.before = chain(&self.before, self.block.len(), &stored);
-        self.out.write_all(&(stored.len() as u32).to_le_bytes())?;
+        self.packer.pack(&self.block, &mut self.packed)?;
+        self.before = chain(&self.before, self.block.len(), &self.packed);
+        self.out.write_all(&(self.packed.len() as u32).to_le_bytes())?;
         self.out.write_all(&(self.block.len() as u32).to_le_bytes())?;
         self.out.write_all(&self.before)?;
-        self.out.write_all(&stored)?;
+        self.out.write_all(&self.packed)?;
         self.block.clear();
         Ok(())
     }
@@ -229,7 +233,7 @@ impl<R: Read> Reader<R> {
         self.input.read_exact(&mut digest)?;
         let [a, b, c, d, e, f, g, h] = lengths;
         let (stored, raw) = (u32::from_le_bytes([a, b, c, d]) as usize, u32::from_le_bytes([e, f, g, h]) as usize);
-        if raw > BLOCK || stored > zstd::zstd_safe::compress_bound(BLOCK) {
+        if raw > BLOCK || stored > compression::longest(BLOCK) {
             return Err(damaged());
         }
         let mut packed = vec![0; stored];
@@ -242,7 +246,8 @@ impl<R: Read> Reader<R> {
         if raw == 0 && stored == 0 {
             return Ok(false);
         }
-        self.block = zstd::bulk::decompress(&packed, raw)?;
-        if self.block.len() == raw && raw > 0 { Ok(true) } else { Err(damaged()) }
+        // Its memory would be more than that of the rest, and many maps may be open.
+        Unpacker::new()?.unpack(&packed, raw, &mut self.block)?;
+        if raw > 0 { Ok(true) } else { Err(damaged()) }
     }
 }
