@@ -21,7 +21,7 @@ pub(super) struct Job {
     pub(super) needs_reflinks: bool,
     /// Its repository is damaged at first.
     pub(super) repairs: bool,
-    /// It does its work even if it then exits with 3, and cannot be repeated.
+    /// It may have done its work if it exits with 3 or runs out of memory, and cannot be repeated then.
     pub(super) once: bool,
 }
 
@@ -56,7 +56,7 @@ fn line(scene: &Scene, words: &str) -> Vec<OsString> {
 /// How a snapshot differs from its source.
 fn snapshot_problem(scene: &Scene, repo: &str, name: &str, source: &std::path::Path) -> String {
     let repo = scene.at.join(repo);
-    if !published(&repo).iter().any(|published| published == name) {
+    if !repo.exists() || !published(&repo).iter().any(|published| published == name) {
         return format!("no {name} in {}", repo.display());
     }
     scene.difference(source, &inside(&repo, name, source))
