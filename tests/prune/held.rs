@@ -4,6 +4,7 @@ use super::{kept, more_space, prune, sums};
 use crate::harness::own::Own;
 use crate::harness::*;
 use crate::on_filesystems;
+use rustix::fs::{FallocateFlags, fallocate};
 use std::ffi::OsStr;
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
@@ -78,6 +79,18 @@ impl Drop for Holder {
     }
 }
 
+/// A new file with so many extents that the kernel needs a moment to free them.
+fn in_pieces(path: &Path) -> File {
+    const BLOCK: u64 = 4096;
+    let file = File::create(path).unwrap();
+    let length = 8 * FILE as u64;
+    fallocate(&file, FallocateFlags::empty(), 0, length).unwrap();
+    for offset in (0..length).step_by(2 * BLOCK as usize) {
+        fallocate(&file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, offset, BLOCK).unwrap();
+    }
+    file
+}
+
 /// A loop device on a file.
 struct Device(String);
 
@@ -119,6 +132,21 @@ on_filesystems! {
         drop(holder);
         prune(&["--keep-free", &free], &five.repo).expect(0);
         assert_eq!(listed(&five.repo), ["k3", "k4", "k5"]);
+        five.own.assert_clean();
+    }
+
+    [xfs] fn a_file_that_was_just_closed_costs_no_snapshot(fs: &Filesystem) {
+        let Some(five) = Five::new(fs) else { return };
+        let path = five.own.join("pieces");
+        let file = in_pieces(&path);
+        fs::remove_file(&path).unwrap();
+        let free = five.more(FILE / 2);
+        drop(file);
+        let args = [OsStr::new("prune"), "--keep-free".as_ref(), free.as_ref(), five.repo.as_os_str()];
+        let calls = tools::traced_calls("ioctl", &args, &fs.join("log"));
+        assert_eq!(listed(&five.repo), ["k1", "k2", "k3", "k4", "k5"]);
+        // XFS_IOC_FREE_EOFBLOCKS waits for it. A pause would not be enough on every machine.
+        assert!(calls.iter().any(|call| call.contains("_IOC_READ, 0x58, 0x3a")), "{calls:?}");
         five.own.assert_clean();
     }
 

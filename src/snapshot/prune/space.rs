@@ -9,6 +9,7 @@ use crate::monitor::Monitor;
 use crate::snapshot::repository::{self, Repository};
 use crate::sys::btrfs::subvolume;
 use crate::sys::btrfs::tree::{self, Key, ORPHAN_ITEM, ORPHANS, ROOT_ITEM, ROOT_TREE, Step};
+use crate::sys::xfs;
 use crate::usage::Bound;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -48,6 +49,7 @@ impl Meter {
         if !self.waits {
             return;
         }
+        let _ = xfs::free_deleted(repository.fd());
         let mut rest: Vec<u64> = subvolumes.to_vec();
         if !rest.is_empty() {
             let _ = subvolume::sync(repository.fd());
@@ -97,9 +99,11 @@ impl Meter {
     }
 }
 
-/// Waits on Btrfs, as root, until the space of subvolumes that were deleted before is free. Each snapshot deletes one,
-/// and the kernel frees its space later. It must not count as freed by the next removal.
+/// Waits on XFS and Btrfs, as root, until the space of files and subvolumes that were deleted before is free. Each
+/// snapshot on Btrfs deletes a subvolume, and the kernel frees its space later. It must not count as freed by the next
+/// removal.
 pub(super) fn wait_for_earlier(repository: &Repository, monitor: &dyn Monitor) {
+    let _ = xfs::free_deleted(repository.fd());
     let begun = Instant::now();
     let mut has_waited = false;
     while has_item(repository, ORPHANS, ORPHAN_ITEM) && begun.elapsed() < PATIENCE && !monitor.is_cancelled() {

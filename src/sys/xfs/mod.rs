@@ -1,14 +1,17 @@
 //! Calls that only XFS has. Here: opens an inode by its number. `geometry` has the parameters of the filesystem,
-//! `inodes` lists its inodes, and `chunks` lists where they are. Both use the request of `bulk`.
+//! `inodes` lists its inodes, and `chunks` lists where they are. Both use the request of `bulk`. `deleted` waits until
+//! the space of deleted files is free.
 //!
 //! Sources: `fs/xfs/xfs_export.h`, `fs/xfs/libxfs/xfs_fs.h`.
 
 mod bulk;
 mod chunks;
+mod deleted;
 mod geometry;
 mod inodes;
 
 pub(crate) use chunks::{CHUNK, chunks};
+pub(crate) use deleted::free_deleted;
 pub(crate) use geometry::{Geometry, geometry, used_inodes};
 pub(crate) use inodes::{Inode, inode, inodes, inodes_from, inodes_in};
 
