@@ -53,7 +53,7 @@ impl Five {
 
     #[track_caller]
     fn assert_stops(&self, free: &str, left: &[&str]) {
-        let run = prune(&["--keep-free", free], &self.repo).expect(3).saying("holds its files open; run again later");
+        let run = prune(&["--keep-free", free], &self.repo).expect(3).saying("closes its files; run again then");
         assert_eq!(sums(&run).freed_is, "at_least");
         assert_eq!(listed(&self.repo), left);
         let expected: Vec<_> =

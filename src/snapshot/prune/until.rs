@@ -94,7 +94,7 @@ impl Removal<'_> {
         if lacking > 0 {
             let error = too_few(self.repository);
             let hint = if is_held {
-                "the space of a removed snapshot is not free yet: another process holds its files open; run again later"
+                "the space of a removed snapshot is free when another process closes its files; run again then"
             } else if meter.is_settled() {
                 OTHERS_KEPT
             } else {
