@@ -8,7 +8,7 @@ use pleach::snapshot::create;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -284,22 +284,59 @@ on_filesystems! {
         assert!(dropped <= 2, "{dropped}");
     }
 
-    fn a_new_name_does_not_join_a_file_that_restore_must_keep(fs: &Filesystem) {
+    fn a_new_name_does_not_join_an_entry_that_restore_must_keep(fs: &Filesystem) {
         let (source, repo, target) = (fs.dir("source"), fs.join("repo"), fs.dir("target"));
-        write(source.join("a"), b"right");
-        fs::hard_link(source.join("a"), source.join("b")).unwrap();
-        snapshot(&source, &repo);
         let to = target.join(source.strip_prefix("/").unwrap());
-        fs::create_dir_all(&to).unwrap();
-        write(to.join("a"), b"that of somebody else");
-        pleach(["restore", "--overwrite", "never", "--target"].map(OsStr::new).into_iter().chain([
-            target.as_os_str(),
-            repo.as_os_str(),
-            "latest".as_ref(),
-        ]))
-        .expect(0);
-        assert_eq!(fs::read(to.join("a")).unwrap(), b"that of somebody else");
-        assert_eq!(fs::read(to.join("b")).unwrap(), b"right");
+        type Made = (&'static str, fn(&Path));
+        let kinds: [Made; 3] = [
+            ("file", |path| write(path, b"right")),
+            ("empty", |path| write(path, b"")),
+            ("link", |path| std::os::unix::fs::symlink("right", path).unwrap()),
+        ];
+        for (kind, make) in kinds {
+            make(&source.join(format!("{kind}-a")));
+            fs::hard_link(source.join(format!("{kind}-a")), source.join(format!("{kind}-b"))).unwrap();
+        }
+        snapshot(&source, &repo);
+        let restore = || {
+            let args = ["restore", "--overwrite", "never", "--target"].map(OsStr::new);
+            pleach(args.into_iter().chain([target.as_os_str(), repo.as_os_str(), "latest".as_ref()])).expect(0)
+        };
+        let others: [Made; 4] = [
+            ("other content", |path| write(path, b"mine!")),
+            ("more content", |path| write(path, b"that of somebody else")),
+            ("another link", |path| std::os::unix::fs::symlink("mine", path).unwrap()),
+            ("another mode", |path| {
+                write(path, b"right");
+                fs::set_permissions(path, fs::Permissions::from_mode(0o666)).unwrap();
+            }),
+        ];
+        let state = |path: &Path| {
+            let status = path.symlink_metadata().unwrap();
+            let content = if status.is_file() { fs::read(path).ok() } else { None };
+            (status.mode(), content, fs::read_link(path).ok())
+        };
+        for (other, make) in others {
+            let _ = fs::remove_dir_all(&to);
+            fs::create_dir_all(&to).unwrap();
+            kinds.iter().for_each(|(kind, _)| make(&to.join(format!("{kind}-a"))));
+            restore();
+            for (kind, _) in kinds {
+                let (kept, made) = (to.join(format!("{kind}-a")), to.join(format!("{kind}-b")));
+                assert_eq!(kept.symlink_metadata().unwrap().nlink(), 1, "{kind}, {other}");
+                assert_eq!(state(&made), state(&source.join(format!("{kind}-a"))), "{kind}, {other}");
+            }
+        }
+        // An earlier run may have stopped between two names.
+        let _ = fs::remove_dir_all(&to);
+        restore();
+        for (kind, _) in kinds {
+            fs::remove_file(to.join(format!("{kind}-b"))).unwrap();
+        }
+        restore();
+        for (kind, _) in kinds {
+            assert_eq!(to.join(format!("{kind}-b")).symlink_metadata().unwrap().nlink(), 2, "{kind}");
+        }
     }
 
     [btrfs, ext4] fn more_names_than_a_filesystem_allows_make_as_few_inodes_as_can_be(fs: &Filesystem) {

@@ -56,6 +56,19 @@ on_filesystems! {
         }
     }
 
+    fn a_directory_that_somebody_saves_into_while_its_file_is_made_is_kept(fs: &Filesystem) {
+        let other = fs.elsewhere();
+        let scene = scene(fs, &other, |source| write(source.join("file"), &bytes(1, 3 << 20)));
+        let saved = scene.inside("file").join("mine");
+        fs::create_dir_all(scene.inside("file")).unwrap();
+        settle();
+        let options = Options { delete: true, ..scene.options() };
+        let (stats, problems) = restored(&scene, &options, When::Copying, || write(&saved, b"mine"));
+        assert_eq!((stats.errors, fs::read(&saved).unwrap()), (1, b"mine".to_vec()), "{problems:?}");
+        assert_eq!(scene.recorded(&options).0.errors, 0, "it is known now");
+        assert_equal_trees(&scene.source, &scene.inside(""));
+    }
+
     fn what_came_where_nothing_was_is_kept_unless_it_is_equal(fs: &Filesystem) {
         let other = fs.elsewhere();
         let scene = scene(fs, &other, |source| write(source.join("file"), &bytes(1, 3 << 20)));

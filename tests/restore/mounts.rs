@@ -93,6 +93,46 @@ on_filesystems! {
         assert!(source.join("home/ann/then").exists());
     }
 
+    fn a_directory_on_such_a_mount_is_not_deleted_for_an_entry_of_the_snapshot(fs: &Filesystem) {
+        let scene = Scene::new(fs, |source| {
+            make(source, &["disk/first", "disk/sub/file"]);
+            fs::hard_link(source.join("disk/first"), source.join("disk/second")).unwrap();
+        });
+        let _mounted = Mounted::tmpfs(&scene.source.join("disk"));
+        for name in ["first", "second", "sub/file"] {
+            make(&scene.source.join("disk"), &[&format!("{name}/precious")]);
+        }
+        for dry_run in [true, false] {
+            let (stats, _, problems) = scene.recorded(&Options { delete: true, dry_run, ..scene.in_place() });
+            let blocked: Vec<_> = problems.iter().filter(|problem| problem.contains("lies on another mount")).collect();
+            assert!(stats.errors >= 3 && blocked.len() >= 3, "{problems:?}");
+            let has = |name: &str| blocked.iter().any(|problem| problem.contains(&format!("disk/{name} (")));
+            assert!(["first", "second", "sub/file"].into_iter().all(has), "{problems:?}");
+        }
+        for name in ["first", "second", "sub/file"] {
+            assert!(scene.source.join("disk").join(name).join("precious").exists(), "{name}");
+        }
+    }
+
+    fn a_repository_opened_through_a_bind_mount_is_not_deleted(fs: &Filesystem) {
+        let scene = Scene::new(fs, tree::plain);
+        let home = scene.source.join("extra/deeper");
+        fs::create_dir_all(&home).unwrap();
+        fs::rename(&scene.repo, home.join("repo")).unwrap();
+        let bound = Mounted::bind(&home.join("repo"), &fs.dir("bound"));
+        let scene = Scene { repo: bound.path().to_path_buf(), ..scene };
+        let before = inventory(&home.join("repo/.pleach"));
+        for dry_run in [true, false] {
+            let options = Options { delete: true, dry_run, ..scene.in_place() };
+            let (stats, plan, problems) = scene.recorded(&options);
+            assert_eq!((stats.errors, stats.deleted, problems.len()), (1, 0, 1), "{problems:?}");
+            assert!(problems[0].contains("extra (the repository is in it"), "{problems:?}");
+            assert!(!plan.iter().any(|(change, _)| *change == Change::Removed), "{plan:?}");
+        }
+        assert_eq!(inventory(&home.join("repo/.pleach")), before);
+        drop(bound);
+    }
+
     fn a_mount_made_by_another_path_is_not_moved(fs: &Filesystem) {
         let scene = Scene::new(fs, tree::plain);
         make(&scene.source, &["extra/a/b/point/under"]);

@@ -62,9 +62,14 @@ impl Context<'_> {
         }
     }
 
+    /// The repository's directory, by device and inode.
+    pub(super) fn repository(&self) -> Option<(u64, u64)> {
+        self.guarded.first().copied()
+    }
+
     /// Whether an inode is the repository's directory.
     pub(super) fn is_repository(&self, status: &Status) -> bool {
-        self.guarded.first() == Some(&(status.dev, status.ino))
+        self.repository() == Some((status.dev, status.ino))
     }
 
     /// Whether an inode is the repository's directory, or one above it.

@@ -17,16 +17,17 @@ use crate::tree::writer::{self, Attempt, Failure, Target as _};
 use crate::util::path::join;
 use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::path::Path;
 
-/// Removes from the directory the entries that the snapshot does not have. Nothing is removed if `is_beyond_mount`: the
-/// directory is then on a filesystem that is mounted below the restored one, and may not be the filesystem of the
-/// snapshot.
+/// Why an entry is kept.
+const BEYOND_MOUNT: &str =
+    "it lies on another mount; nothing was deleted there: to delete there as well, name the mount point as PATH";
+const HAS_REPOSITORY: &str = "the repository is in it, so all of it was kept";
+
+/// Removes from the directory the entries that the snapshot does not have.
 pub(super) fn extraneous(
     context: &Context<'_>,
     place: &Place,
     known: Option<&WantedNames>,
-    is_beyond_mount: bool,
     stats: &mut Stats,
 ) -> Result<()> {
     let Some(target) = &place.dir.fd else { return Ok(()) };
@@ -81,18 +82,15 @@ pub(super) fn extraneous(
             );
             break;
         }
-        if is_beyond_mount {
+        if place.is_beyond_mount {
             let error = Error::failed("delete what the snapshot does not have in").at(context.shown(&directory));
-            problem(error.hint(
-                "it lies on another mount; nothing was deleted there: \
-                 to delete there as well, name the mount point as PATH",
-            ));
+            problem(error.hint(BEYOND_MOUNT));
             break;
         }
         if context.monitor.is_cancelled() {
             return Err(Error::interrupted());
         }
-        match tree(context, target.as_fd(), &name, &shown) {
+        match tree(context, place, target.as_fd(), &name) {
             Ok(()) => {
                 if context.options.dry_run {
                     context.monitor.planned(Change::Removed, &shown);
@@ -106,27 +104,30 @@ pub(super) fn extraneous(
 }
 
 /// Removes an entry; a directory is removed with everything in it. A dry run only finds out whether the entry may be
-/// removed. A directory that holds the repository, a mount or a subvolume is kept whole.
-pub(super) fn tree(context: &Context<'_>, parent: BorrowedFd<'_>, name: &[u8], shown: &Path) -> Attempt<()> {
+/// removed. A directory that holds the repository, a mount or a subvolume is kept whole, and so is all that lies beyond
+/// a mount.
+pub(super) fn tree(context: &Context<'_>, place: &Place, parent: BorrowedFd<'_>, name: &[u8]) -> Attempt<()> {
+    let shown = &*context.shown(&place.join(name));
+    let kept = |why| Err(Failure::Entry(Error::failed("delete").at(shown).hint(why)));
     match Status::at(parent, name) {
-        Ok(status) if context.is_guarded(&status) => {
-            let error = Error::failed("delete").at(shown);
-            return Err(Failure::Entry(error.hint("the repository is in it, so all of it was kept")));
-        }
+        Ok(_) if place.is_beyond_mount => return kept(BEYOND_MOUNT),
+        Ok(status) if context.is_guarded(&status) => return kept(HAS_REPOSITORY),
         Ok(_) => {}
         Err(Errno::NOENT) => return Ok(()),
         Err(errno) => return Err(context.failure_at(shown, "delete", errno)),
     }
+    let spared = context.repository();
     let removed = match context.options.dry_run {
-        true => in_place::check(parent, name, shown, &context.mounts),
-        false => in_place::delete(parent, name, shown, &context.mounts, context.monitor),
+        true => in_place::check(parent, name, shown, &context.mounts, spared),
+        false => in_place::delete(parent, name, shown, &context.mounts, spared, context.monitor),
     };
-    removed.map_err(|kept| match kept {
-        Kept::Whole(error) => Failure::Entry(error),
-        Kept::Interrupted => Failure::Fatal(Error::interrupted()),
+    removed.or_else(|reason| match reason {
+        Kept::Whole(error) => Err(Failure::Entry(error)),
+        Kept::Spared => kept(HAS_REPOSITORY),
+        Kept::Interrupted => Err(Failure::Fatal(Error::interrupted())),
         Kept::Partly => {
             let error = Error::io("delete", shown, Errno::NOTEMPTY);
-            Failure::Entry(error.hint("the entries named above could not be deleted"))
+            Err(Failure::Entry(error.hint("the entries named above could not be deleted")))
         }
     })
 }

@@ -28,6 +28,8 @@ use std::path::Path;
 /// A directory that has been opened, or made.
 pub(super) struct Opened {
     pub(super) place: Place,
+    /// Something is mounted on it.
+    pub(super) is_mount: bool,
     pub(super) end: End,
     /// The line of the plan.
     pub(super) change: Option<Change>,
@@ -109,8 +111,8 @@ fn open_once(context: &Context<'_>, above: &Place, record: &Directory, is_wanted
     }
     let delete = options.delete && is_wanted && is_there;
     let meta = gets_metadata.then(|| record.meta.clone());
-    let end = End { meta, is_wanted, delete, is_beyond_mount: is_mount, known: None };
-    Ok(Opened { place, end, change })
+    let end = End { meta, is_wanted, delete, known: None };
+    Ok(Opened { place, is_mount, end, change })
 }
 
 /// Takes permissions from the target itself that it will not have in the end.
@@ -150,7 +152,7 @@ pub(super) fn end(context: &Context<'_>, place: &Place, end: End, stats: &mut St
         stats.errors += 1;
     };
     if end.delete {
-        match delete::extraneous(context, place, end.known.as_ref(), end.is_beyond_mount, stats) {
+        match delete::extraneous(context, place, end.known.as_ref(), stats) {
             Ok(()) => {}
             Err(error) if context.monitor.is_cancelled() => return Err(error),
             // Entries that the manifest does not show are not deleted.

@@ -11,8 +11,6 @@ pub(super) struct End {
     pub(super) is_wanted: bool,
     /// Entries that the snapshot does not have are removed.
     pub(super) delete: bool,
-    /// Something is mounted on it that was not in the source.
-    pub(super) is_beyond_mount: bool,
     /// The names that the snapshot has in it, if entries must be removed. `None` if they must be looked up.
     pub(super) known: Option<WantedNames>,
 }
@@ -20,7 +18,7 @@ pub(super) struct End {
 impl End {
     /// Nothing changes.
     pub(super) fn nothing() -> End {
-        End { meta: None, is_wanted: false, delete: false, is_beyond_mount: false, known: None }
+        End { meta: None, is_wanted: false, delete: false, known: None }
     }
 
     /// Whether anything changes.

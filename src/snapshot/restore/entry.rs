@@ -8,7 +8,7 @@ use super::place::Place;
 use super::{decide, delete, make, xattrs};
 use crate::fs::metadata;
 use crate::snapshot::manifest::Entry;
-use crate::tree::writer::{self, Attempt, Decision, Failure, Target as _};
+use crate::tree::writer::{self, Attempt, Decision, Failure};
 use rustix::io::Errno;
 use std::os::fd::AsFd as _;
 
@@ -72,7 +72,7 @@ pub(super) fn foresee(context: &Context<'_>, place: &Place, entry: &Entry, decis
             return Err(place.failure(context, &entry.name, "put in place", Errno::BUSY));
         }
         (Decision::Clear, Some(target)) => {
-            delete::tree(context, target.as_fd(), &entry.name, &context.shown(&place.join(&entry.name)))?;
+            delete::tree(context, place, target.as_fd(), &entry.name)?;
         }
         _ => {}
     }

@@ -126,6 +126,14 @@ impl Levels {
 }
 
 impl Level {
+    /// [`Place::is_beyond_mount`].
+    pub(super) fn is_beyond_mount(&self) -> bool {
+        match &self.held {
+            Held::Open(place) => place.is_beyond_mount,
+            Held::Closed(closed) => closed.is_beyond_mount,
+        }
+    }
+
     /// The directory with this path.
     fn open(
         &self,

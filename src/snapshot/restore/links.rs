@@ -15,8 +15,9 @@ use super::{content, entry, make, metadata};
 use crate::error::{Advice, Error};
 use crate::fs::openat;
 use crate::fs::reopener::Reopener;
+use crate::fs::status::Status;
 use crate::monitor::Change;
-use crate::snapshot::manifest::Entry;
+use crate::snapshot::manifest::{Body, Entry};
 use crate::tree::writer::{self, Attempt, Decision, Failure, First, Linked, Seal, Target as _, Waiting};
 use crate::util::mutex::lock;
 use rustix::fs::FileType;
@@ -124,7 +125,10 @@ fn first(context: &Context<'_>, place: &Place, entry: &Entry, outcome: &Outcome)
         missing: entry.meta.nlink.saturating_sub(1),
         waiting: waiting.map(|inode| Waiting { inode, temporary: None }),
         seal: (is_made && is_sealed).then(|| Seal::of(entry.meta.fileattr())),
-        is_trusted: outcome.stats.unchanged_files > 0 && entry.file().is_some_and(|file| file.size > 0),
+        is_trusted: match context.options.overwrite {
+            Overwrite::Never => outcome.change.is_none() && outcome.inode.is_some(),
+            _ => outcome.stats.unchanged_files > 0 && entry.file().is_some_and(|file| file.size > 0),
+        },
     }
 }
 
@@ -162,7 +166,9 @@ fn join(context: &Context<'_>, top: &Top, place: &Place, entry: &Entry, first: &
         stats.unchanged_files = 1;
     }
     if decision != Decision::Leave && first.is_trusted {
-        if !has_content(context, top, place, entry, first, &mut stats)? {
+        if !is_wanted(context, top, place, entry, first).map_err(fail)?
+            || !has_content(context, top, place, entry, first, &mut stats)?
+        {
             return Ok(Joined::Separate);
         }
         first.is_trusted = false;
@@ -216,6 +222,39 @@ fn alone(
     let mut outcome = restored?;
     outcome.stats.errors += seal(context, top, &first(context, place, entry, &outcome));
     Ok(Joined::Restored(outcome))
+}
+
+/// Whether an inode that was there already, and that nobody has compared, is of the right type and owner, and has the
+/// right permissions. All others were compared, or got them.
+fn is_wanted(
+    context: &Context<'_>,
+    top: &Top,
+    place: &Place,
+    entry: &Entry,
+    first: &First,
+) -> rustix::io::Result<bool> {
+    if context.options.overwrite != Overwrite::Never {
+        return Ok(true);
+    }
+    let directory = top.open(&first.directory, Some(place))?;
+    let status = match Status::at(&directory, &first.name) {
+        Ok(status) if first.inode == Some((status.dev, status.ino)) => status,
+        Ok(_) | Err(Errno::NOENT) => return Ok(false),
+        Err(errno) => return Err(errno),
+    };
+    let rights = metadata::rights(&entry.meta);
+    let is_owner = (status.uid, status.gid) == (rights.uid, rights.gid) || !context.creator.is_root();
+    if status.mode != rights.mode || !is_owner {
+        return Ok(false);
+    }
+    Ok(match &entry.body {
+        Body::File(body) => status.size == body.size,
+        Body::Symlink(to) => {
+            rustix::fs::readlinkat(&directory, first.name.as_slice(), Vec::new())?.as_bytes() == to.as_slice()
+        }
+        Body::Device(major, minor) => status.rdev == (*major, *minor),
+        Body::Fifo | Body::Socket => true,
+    })
 }
 
 /// Whether an inode that was there already has the content of the snapshot, and not only its size and time. If it does

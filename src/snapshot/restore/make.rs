@@ -206,8 +206,8 @@ fn clear(
     let (Decision::Clear, Some(target)) = (decision, &place.dir.fd) else { return Ok(()) };
     let fail = |errno| place.failure(context, &entry.name, "put in place", errno);
     let now = place.dir.existing(&entry.name).map_err(fail)?;
-    if now.is_some_and(|now| !existing.is_some_and(|seen| seen.is_same_inode(&now))) {
+    if now.is_some_and(|now| !existing.is_some_and(|seen| now.is_untouched_since(seen))) {
         return Err(fail(Errno::STALE));
     }
-    delete::tree(context, target.as_fd(), &entry.name, &context.shown(&place.join(&entry.name)))
+    delete::tree(context, place, target.as_fd(), &entry.name)
 }

@@ -26,6 +26,9 @@ pub(super) struct Place {
     pub(super) dir: TargetDir,
     /// Whether the directory in the target is the same directory that the snapshot was taken of.
     pub(super) is_origin: bool,
+    /// Whether the directory in the target is on a filesystem that is mounted below the restored one. It may not be the
+    /// filesystem of the snapshot, so nothing is deleted there.
+    pub(super) is_beyond_mount: bool,
     /// The mounts inside it, once a dry run has asked for them.
     mounts: OnceLock<Vec<Inside>>,
 }
@@ -36,6 +39,7 @@ pub(super) struct Closed {
     source: Inode,
     target: Option<Inode>,
     is_origin: bool,
+    pub(super) is_beyond_mount: bool,
     is_waiting: Arc<AtomicBool>,
 }
 
@@ -49,19 +53,19 @@ impl Place {
         target: Option<OwnedFd>,
         is_origin: bool,
     ) -> Result<Place> {
-        Place::again(devices, node, (source, target), is_origin, Arc::default())
+        Place::again(devices, node, (source, target), (is_origin, false), Arc::default())
     }
 
     fn again(
         devices: &Devices,
         node: Arc<PathNode>,
         (source, target): (OwnedFd, Option<OwnedFd>),
-        is_origin: bool,
+        (is_origin, is_beyond_mount): (bool, bool),
         is_waiting: Arc<AtomicBool>,
     ) -> Result<Place> {
         let inherited = target.as_ref().map_or(Inherited::default(), Inherited::of);
         let dir = TargetDir::again(devices, target, inherited, is_waiting)?;
-        Ok(Place { node, source, dir, is_origin, mounts: OnceLock::new() })
+        Ok(Place { node, source, dir, is_origin, is_beyond_mount, mounts: OnceLock::new() })
     }
 
     /// The data that is needed to open it again.
@@ -69,7 +73,8 @@ impl Place {
         let source = Status::of(&self.source).map(|status| (status.dev, status.ino))?;
         let target = self.dir.identity()?;
         let (node, is_waiting) = (Arc::clone(&self.node), self.dir.waiting_mark());
-        Ok(Closed { node, source, target, is_origin: self.is_origin, is_waiting })
+        let Place { is_origin, is_beyond_mount, .. } = *self;
+        Ok(Closed { node, source, target, is_origin, is_beyond_mount, is_waiting })
     }
 
     /// Its path in the snapshot.
@@ -145,6 +150,6 @@ impl Closed {
             _ => None,
         };
         let (node, is_waiting) = (Arc::clone(&self.node), Arc::clone(&self.is_waiting));
-        Place::again(devices, node, (opened, target), self.is_origin, is_waiting)
+        Place::again(devices, node, (opened, target), (self.is_origin, self.is_beyond_mount), is_waiting)
     }
 }

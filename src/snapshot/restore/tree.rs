@@ -213,16 +213,15 @@ impl Tree<'_> {
     }
 
     /// Makes a directory that was opened in the current directory the current one.
-    fn opened(&mut self, Opened { place, mut end, change }: Opened, record: &Directory, address: Option<Address>) {
+    fn opened(&mut self, opened: Opened, record: &Directory, address: Option<Address>) {
+        let Opened { mut place, is_mount, mut end, change } = opened;
         end.known = address.filter(|_| end.delete).map(WantedNames::new);
         if let Some(change) = change.filter(|_| self.context.options.dry_run) {
             self.batch.line(change, self.context.shown(&record.path));
         }
         // A directory that the user named, as a source or as a PATH, may be a mount point on purpose.
-        end.is_beyond_mount = self
-            .levels
-            .present()
-            .is_some_and(|parent| parent.end.is_wanted && (end.is_beyond_mount || parent.end.is_beyond_mount));
+        place.is_beyond_mount =
+            self.levels.present().is_some_and(|parent| parent.end.is_wanted && (is_mount || parent.is_beyond_mount()));
         self.batch.opened();
         self.levels.enter(&record.path, place, Some(record.meta.dev), end);
     }
@@ -240,7 +239,7 @@ impl Tree<'_> {
                     directory::narrow_top(self.context, &place, meta).map_err(Failure::into_error)?;
                 }
                 let known = address.filter(|_| delete).map(WantedNames::new);
-                level.end = End { meta, is_wanted, delete, is_beyond_mount: false, known };
+                level.end = End { meta, is_wanted, delete, known };
             }
         }
         self.stats.dirs += u64::from(is_wanted);

@@ -59,32 +59,36 @@ impl Mounts {
 pub(crate) enum Kept {
     /// All of it was kept, for this reason.
     Whole(Error),
+    /// All of it was kept, because the spared directory is in it.
+    Spared,
     /// Some entries could not be deleted; each was reported to the monitor.
     Partly,
     /// The monitor asked to stop.
     Interrupted,
 }
 
-/// Deletes the entry `name` of `parent`, a directory with everything in it. `shown` is its path, for messages.
+/// Deletes the entry `name` of `parent`, a directory with everything in it. `shown` is its path, for messages. `spared`
+/// is a directory that is never deleted, by device and inode.
 ///
 /// # Errors
-/// Why all or part of it was kept. A tree that contains a mount or a subvolume is kept whole.
+/// Why all or part of it was kept. A tree that contains a mount, a subvolume or the spared directory is kept whole.
 pub(crate) fn delete(
     parent: BorrowedFd<'_>,
     name: &[u8],
     shown: &Path,
     mounts: &Mounts,
+    spared: Option<(u64, u64)>,
     monitor: &dyn Monitor,
 ) -> std::result::Result<(), Kept> {
     let c_name = c_string(name, shown)?;
     if is_dir(parent, &c_name) {
-        check(parent, name, shown, mounts)?;
-        return Descent::new(parent, shown, monitor).delete(c_name);
+        check(parent, name, shown, mounts, spared)?;
+        return Descent::new(parent, shown, spared, monitor).delete(c_name);
     }
     match fs::unlinkat(parent, &c_name, AtFlags::empty()) {
         Ok(()) | Err(Errno::NOENT) => Ok(()),
         // The kernel refuses to delete it; this check names the mount.
-        Err(Errno::BUSY) => check(parent, name, shown, mounts).and(Err(Kept::Whole(refused(shown, Errno::BUSY)))),
+        Err(Errno::BUSY) => check(parent, name, shown, mounts, None).and(Err(Kept::Whole(refused(shown, Errno::BUSY)))),
         Err(errno) => Err(Kept::Whole(refused(shown, errno))),
     }
 }
@@ -98,6 +102,7 @@ pub(crate) fn check(
     name: &[u8],
     shown: &Path,
     mounts: &Mounts,
+    spared: Option<(u64, u64)>,
 ) -> std::result::Result<(), Kept> {
     match mounts.at(parent, name) {
         Ok(None) => {}
@@ -107,16 +112,20 @@ pub(crate) fn check(
             return Err(Kept::Whole(error.hint("it was kept")));
         }
     }
-    let mut descent = Descent::new(parent, shown, &Silent);
-    if descent.is_btrfs
-        && let Some(subvolume) = descent.find_subvolume(c_string(name, shown)?)
-    {
-        let error = Error::failed("delete").at(shown);
-        let subvolume = crate::util::text::path(&subvolume);
-        let hint = format!("{subvolume} is a Btrfs subvolume, so all of it was kept; see btrfs-subvolume(8)");
-        return Err(Kept::Whole(error.hint(hint)));
+    let mut descent = Descent::new(parent, shown, spared, &Silent);
+    if !descent.is_btrfs && descent.spared.is_none() {
+        return Ok(());
     }
-    Ok(())
+    match descent.find_kept(c_string(name, shown)?) {
+        None => Ok(()),
+        Some((_, Special::Spared)) => Err(Kept::Spared),
+        Some((subvolume, Special::Subvolume)) => {
+            let error = Error::failed("delete").at(shown);
+            let subvolume = crate::util::text::path(&subvolume);
+            let hint = format!("{subvolume} is a Btrfs subvolume, so all of it was kept; see btrfs-subvolume(8)");
+            Err(Kept::Whole(error.hint(hint)))
+        }
+    }
 }
 
 fn c_string(name: &[u8], shown: &Path) -> std::result::Result<CString, Kept> {
@@ -130,8 +139,26 @@ struct Descent<'a> {
     monitor: &'a dyn Monitor,
     levels: Vec<Level>,
     is_btrfs: bool,
+    /// The directory that is never deleted, if it is on this filesystem. Deeper, a mount or a subvolume would be found.
+    spared: Option<(u64, u64)>,
     /// Something in the tree was kept.
     has_kept: bool,
+}
+
+/// A directory that is not deleted.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Special {
+    Subvolume,
+    Spared,
+}
+
+impl Special {
+    fn text(self) -> &'static str {
+        match self {
+            Special::Subvolume => "it is a Btrfs subvolume",
+            Special::Spared => "it is still needed",
+        }
+    }
 }
 
 /// A directory on the path.
@@ -149,9 +176,23 @@ struct Level {
 }
 
 impl<'a> Descent<'a> {
-    fn new(parent: BorrowedFd<'a>, shown: &'a Path, monitor: &'a dyn Monitor) -> Descent<'a> {
+    fn new(
+        parent: BorrowedFd<'a>,
+        shown: &'a Path,
+        spared: Option<(u64, u64)>,
+        monitor: &'a dyn Monitor,
+    ) -> Descent<'a> {
         let is_btrfs = Kind::of(parent).is_ok_and(|kind| kind == Kind::Btrfs);
-        Descent { parent, shown, monitor, levels: Vec::new(), is_btrfs, has_kept: false }
+        let spared = spared.filter(|(dev, _)| Status::of(parent).is_ok_and(|status| status.dev == *dev));
+        Descent { parent, shown, monitor, levels: Vec::new(), is_btrfs, spared, has_kept: false }
+    }
+
+    /// Whether a directory with this status is not deleted.
+    fn special(&self, status: &Status) -> Option<Special> {
+        match self.spared {
+            Some(spared) if spared == (status.dev, status.ino) => Some(Special::Spared),
+            _ => (self.is_btrfs && status.ino == ROOT_DIRECTORY).then_some(Special::Subvolume),
+        }
     }
 
     fn delete(&mut self, top: CString) -> std::result::Result<(), Kept> {
@@ -207,13 +248,15 @@ impl<'a> Descent<'a> {
     /// Enters a subdirectory and deletes its entries except directories.
     fn go_into(&mut self, name: CString) {
         match self.enter(name.clone(), false) {
-            Ok(status) if self.is_btrfs && status.ino == ROOT_DIRECTORY => {
-                let _ = self.leave();
-                let error = Error::failed("delete").at(self.path(Some(&name)));
-                self.monitor.problem(&error.hint("it is a Btrfs subvolume"));
-                self.keep();
-            }
-            Ok(_) => self.clear(),
+            Ok(status) => match self.special(&status) {
+                None => self.clear(),
+                Some(special) => {
+                    let _ = self.leave();
+                    let error = Error::failed("delete").at(self.path(Some(&name)));
+                    self.monitor.problem(&error.hint(special.text()));
+                    self.keep();
+                }
+            },
             Err(Errno::NOENT) => {}
             Err(errno) => {
                 self.monitor.problem(&refused(&self.path(Some(&name)), errno));
@@ -230,15 +273,17 @@ impl<'a> Descent<'a> {
         }
     }
 
-    /// The first subvolume of the tree. Unreadable directories are skipped: they cannot be deleted either.
-    fn find_subvolume(&mut self, top: CString) -> Option<PathBuf> {
+    /// The first directory of the tree that is not deleted. Unreadable directories are skipped: `go_into` looks at them
+    /// again.
+    fn find_kept(&mut self, top: CString) -> Option<(PathBuf, Special)> {
         let mut next = Some(top);
         loop {
-            if let Some(name) = next.take() {
-                match self.enter(name, true) {
-                    Ok(status) if status.ino == ROOT_DIRECTORY => return Some(self.path(None)),
-                    Ok(_) => self.list(),
-                    Err(_) => {}
+            if let Some(name) = next.take()
+                && let Ok(status) = self.enter(name, true)
+            {
+                match self.special(&status) {
+                    Some(special) => return Some((self.path(None), special)),
+                    None => self.list(),
                 }
             }
             next = self.levels.last_mut()?.rest.pop();

@@ -188,7 +188,8 @@ impl<'a> Run<'a> {
             Err(Errno::XDEV) => self.empty_separately(dir, name, &path()),
             // The trash cannot grow on a full filesystem. Deleting frees space, so this happens to few directories.
             Err(Errno::NOSPC | Errno::DQUOT) => {
-                match in_place::delete(dir, name.to_bytes(), &path(), &in_place::Mounts::default(), self.monitor) {
+                match in_place::delete(dir, name.to_bytes(), &path(), &in_place::Mounts::default(), None, self.monitor)
+                {
                     Ok(()) => {
                         self.count(&self.dirs);
                         Ok(())
@@ -197,7 +198,7 @@ impl<'a> Run<'a> {
                         self.report(&error);
                         Err(Errno::NOTEMPTY)
                     }
-                    Err(Kept::Partly) => Err(Errno::NOTEMPTY),
+                    Err(Kept::Partly | Kept::Spared) => Err(Errno::NOTEMPTY),
                     Err(Kept::Interrupted) => Ok(()),
                 }
             }
