@@ -221,6 +221,9 @@ on_filesystems! {
         for options in [&[][..], &["--keep-daily", "0", "--keep-within", "0s", "--keep-free", "0"]] {
             prune(options, &dated.repo).expect(2).saying("--keep-daily 7");
         }
+        let removed = |options: &[&str]| sums(&prune(options, &dated.repo).expect(0)).removed;
+        let last = ["--dry-run", "--keep-last", "1"];
+        assert_eq!(removed(&[&last[..], &["--keep-free", "0"]].concat()), removed(&last));
         for options in [["--keep-daily", "x"], ["--keep-free", "100%"], ["--keep-tag", ""], ["--keep-within", "7"]] {
             prune(&options, &dated.repo).expect(2);
         }

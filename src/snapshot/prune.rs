@@ -96,7 +96,7 @@ pub fn prune(repo: &Path, options: &Options, monitor: &dyn Monitor) -> Result<St
     // The oldest go first.
     rows.sort_by(|a, b| (a.created, &a.name).cmp(&(b.created, &b.name)));
     let going: Vec<String> = rows.iter().filter(|row| row.reasons.is_empty()).map(|row| row.name.clone()).collect();
-    let removed = match options.keep.free {
+    let removed = match options.keep.free.filter(|free| !free.is_none()) {
         None => removal.remove(&going),
         Some(free) => removal.remove_until(&going, free),
     };

@@ -6,6 +6,7 @@ use crate::harness::*;
 use crate::on_filesystems;
 use std::ffi::OsStr;
 use std::fs;
+use std::process::Command;
 
 on_filesystems! {
     [xfs, ext4] fn the_directories_of_a_tree_are_deleted_where_they_are(fs: &Filesystem) {
@@ -41,6 +42,28 @@ on_filesystems! {
         assert!(pleach(words).expect(0).stdout.contains("so far; the filesystem is still freeing space"));
         prune(&["--keep-free", "1", "--no-wait"], &repo).expect(2);
         assert_eq!(listed(&repo), ["s2"]);
+    }
+
+    fn a_name_that_is_listed_but_never_found_does_not_keep_a_run_from_its_end(fs: &Filesystem) {
+        let (source, repo) = (fs.dir("source"), fs.join("repo"));
+        write(source.join("file"), b"text");
+        for name in ["s0", "s1"] {
+            pleach(snapshot_named(name, &source, &repo)).expect(0);
+        }
+        let trash = repo.join(".pleach/trash");
+        fs::create_dir_all(trash.join("tree")).unwrap();
+        write(trash.join("phantom"), b"old");
+        write(trash.join("tree/phantom"), b"old");
+        // As on a damaged filesystem.
+        let not_found = "inject=unlinkat:error=ENOENT";
+        let mut run = Command::new("timeout");
+        run.args(["-s", "KILL", "60", "strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=unlinkat"]);
+        run.args(["-e", not_found, "-P", "phantom", env!("CARGO_BIN_EXE_pleach")]);
+        let run = finish(run.args(prune_args(&["--keep-last", "1"], &repo))).expect(3);
+        assert!(run.stderr.contains("trash/phantom") && run.stderr.contains("trash/tree"), "{}", run.stderr);
+        assert_eq!(listed(&repo), ["s1"]);
+        prune(&["--keep-last", "1"], &repo).expect(0);
+        assert_no_leftovers(&repo);
     }
 
     fn a_tree_in_the_trash_with_a_mount_in_it_is_kept_and_the_rest_goes(fs: &Filesystem) {

@@ -50,7 +50,7 @@ pub enum Free {
 
 impl Free {
     /// Whether this is no space at all.
-    fn is_none(self) -> bool {
+    pub(super) fn is_none(self) -> bool {
         match self {
             Free::Bytes(bytes) => bytes == 0,
             Free::Percent(percent) => percent <= 0.0,

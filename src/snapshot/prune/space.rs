@@ -4,6 +4,7 @@
 //! of deleted subvolumes. So counting waits until that is done.
 
 use super::stats::{Counted, Freed};
+use crate::fs::filesystem::Kind;
 use crate::fs::held_open::HeldOpen;
 use crate::monitor::Monitor;
 use crate::snapshot::repository::{self, Repository};
@@ -18,6 +19,8 @@ use std::time::{Duration, Instant};
 const PAUSE: Duration = Duration::from_millis(20);
 /// The used space is final when it has not shrunk for this many looks. Others may write meanwhile.
 const STILL: u32 = 10;
+/// The same if the kernel does not say whether it is still freeing space.
+const STILL_IN_DOUBT: u32 = 100;
 /// If nothing was freed for this long, a subvolume is held open and will be freed later.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The longest wait.
@@ -49,14 +52,14 @@ impl Meter {
         if !self.waits {
             return;
         }
-        let _ = xfs::free_deleted(repository.fd());
+        let still = if is_in_doubt(repository) { STILL_IN_DOUBT } else { STILL };
         let mut rest: Vec<u64> = subvolumes.to_vec();
         if !rest.is_empty() {
             let _ = subvolume::sync(repository.fd());
         }
         let (begun, mut changed, mut looks) = (Instant::now(), Instant::now(), 0);
         let mut last = (used(repository), rest.len());
-        while looks < STILL {
+        while looks < still {
             sleep(PAUSE);
             let before = rest.len();
             rest.retain(|number| has_item(repository, *number, ROOT_ITEM));
@@ -104,15 +107,33 @@ impl Meter {
 /// removal.
 pub(super) fn wait_for_earlier(repository: &Repository, monitor: &dyn Monitor) {
     let _ = xfs::free_deleted(repository.fd());
-    let begun = Instant::now();
+    let (begun, mut changed, mut least) = (Instant::now(), Instant::now(), None);
     let mut has_waited = false;
-    while has_item(repository, ORPHANS, ORPHAN_ITEM) && begun.elapsed() < PATIENCE && !monitor.is_cancelled() {
+    while has_item(repository, ORPHANS, ORPHAN_ITEM)
+        && changed.elapsed() < PATIENCE
+        && begun.elapsed() < LONGEST
+        && !monitor.is_cancelled()
+    {
         let _ = subvolume::sync(repository.fd());
         has_waited = true;
+        let now = used(repository);
+        if least.is_none_or(|least| now < least) {
+            (least, changed) = (Some(now), Instant::now());
+        }
         sleep(PAUSE);
     }
     if has_waited {
         let _ = subvolume::sync(repository.fd());
+    }
+}
+
+/// Whether the kernel frees deleted files or subvolumes in the background here, and does not let this process wait for
+/// it. On XFS, this waits for it otherwise.
+fn is_in_doubt(repository: &Repository) -> bool {
+    match Kind::of(repository.fd()) {
+        Ok(Kind::Xfs) => xfs::free_deleted(repository.fd()).is_err(),
+        Ok(Kind::Btrfs) => find_item(repository, ORPHANS, ORPHAN_ITEM).is_err(),
+        _ => false,
     }
 }
 
@@ -131,11 +152,15 @@ fn used(repository: &Repository) -> Option<u64> {
 /// Whether Btrfs's tree of trees has an item of this type: a subvolume has one as long as it exists, and a deleted one
 /// has one until its space is free. Only root can find out; for others the free space decides.
 fn has_item(repository: &Repository, object: u64, kind: u8) -> bool {
+    find_item(repository, object, kind).unwrap_or(false)
+}
+
+fn find_item(repository: &Repository, object: u64, kind: u8) -> rustix::io::Result<bool> {
     let mut found = false;
     let (from, to) = (Key::new(object, kind, 0), Key::new(object, kind, u64::MAX));
-    let searched = tree::search(repository.fd(), ROOT_TREE, from, to, |_| {
+    tree::search(repository.fd(), ROOT_TREE, from, to, |_| {
         found = true;
         Step::Stop
-    });
-    searched.is_ok() && found
+    })?;
+    Ok(found)
 }

@@ -51,7 +51,6 @@ impl Removal<'_> {
         missing: impl Fn(&Self) -> Result<u64>,
         meter: &mut Meter,
     ) -> Result<()> {
-        let held_before = held_open(self.repository);
         let mut is_held = false;
         let mut lacking = missing(self)?;
         if lacking != 0 {
@@ -62,6 +61,11 @@ impl Removal<'_> {
             }
             lacking = missing(self)?;
         }
+        if lacking == 0 {
+            self.keep_for(names, &Reason::Free);
+            return Ok(());
+        }
+        let held_before = held_open(self.repository);
         let mut rest = names;
         while let [name, later @ ..] = rest {
             if lacking == 0 || !meter.is_settled() {

@@ -4,6 +4,7 @@
 use super::dir::Dir;
 use crate::error::{Error, Result};
 use crate::fs::mounts;
+use crate::fs::open_files::is_exhausted;
 use rustix::fs::{self, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use std::fs::File;
@@ -17,10 +18,17 @@ pub(super) struct Claim {
 
 impl Claim {
     /// Keeps readers away from a snapshot; `None` if another process reads it.
+    ///
+    /// # Errors
+    /// If it cannot be locked, or this process lacks memory or descriptors: then others may read the manifest.
     pub(super) fn take(manifests: &Dir, name: &str) -> Result<Option<Claim>> {
         let name = name.to_string();
-        let Ok(file) = manifests.file(&name, OFlags::RDONLY, Mode::empty()) else {
-            return Ok(Some(Claim { name, file: None }));
+        let file = match manifests.file(&name, OFlags::RDONLY, Mode::empty()) {
+            Ok(file) => file,
+            Err(error) if error.raw_os_error().map(Errno::from_raw_os_error).is_some_and(is_exhausted) => {
+                return Err(error);
+            }
+            Err(_) => return Ok(Some(Claim { name, file: None })),
         };
         match fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Err(Errno::WOULDBLOCK) => Ok(None),

@@ -37,6 +37,8 @@ pub(super) struct Run<'a> {
     empty: Empty,
     /// Entries of the trash that could not be deleted.
     pub stuck: Mutex<HashSet<CString>>,
+    /// Entries of the trash that were listed, but not found.
+    missing: Mutex<HashSet<CString>>,
     pub dirs: AtomicU64,
     pub files: AtomicU64,
     pub errors: AtomicU64,
@@ -62,6 +64,7 @@ impl<'a> Run<'a> {
             limits,
             empty,
             stuck: Mutex::default(),
+            missing: Mutex::default(),
             dirs: AtomicU64::new(0),
             files: AtomicU64::new(0),
             errors: AtomicU64::new(0),
@@ -74,7 +77,10 @@ impl<'a> Run<'a> {
             return None;
         }
         let problem = match self.delete_file(self.trash, &name, FileType::Unknown) {
-            Ok(()) => return None,
+            Ok(true) => return None,
+            // Somebody else may have deleted it. On a damaged filesystem it is listed again, for ever.
+            Ok(false) if lock(&self.missing).insert(name.clone()) => return None,
+            Ok(false) => refused(&self.path.join(os(&name)), Errno::NOENT),
             Err(Errno::ISDIR) => match self.guard.mount_at(name.to_bytes()) {
                 None => return Some(Arc::new(Directory::new(self.trash, None, name, inode))),
                 Some(point) => busy(&self.path.join(os(&name)), &point),
@@ -130,11 +136,12 @@ impl<'a> Run<'a> {
                     found.push(Directory::new(self.trash, Some(Arc::clone(directory)), name.to_owned(), inode));
                     continue;
                 }
-                Err(Errno::ISDIR) => self.move_up(directory, fd.as_fd(), name),
+                Err(Errno::ISDIR) => self.move_up(directory, fd.as_fd(), name).map(|()| true),
                 result => result,
             };
             match result {
-                Ok(()) => directory.shrank.store(true, Ordering::Relaxed),
+                Ok(true) => directory.shrank.store(true, Ordering::Relaxed),
+                Ok(false) => {}
                 // The entries that are still in it were reported.
                 Err(Errno::NOTEMPTY) => directory.keeps.store(true, Ordering::Relaxed),
                 Err(errno) => self.keep(directory, &refused(&directory.path(self.path).join(os(name)), errno)),
@@ -155,17 +162,17 @@ impl<'a> Run<'a> {
         *stays_open && self.limits.know()
     }
 
-    /// Deletes an entry that is not a directory; otherwise fails with `ISDIR`.
-    fn delete_file(&self, dir: BorrowedFd<'_>, name: &CStr, kind: FileType) -> Result<()> {
+    /// Deletes an entry that is not a directory; otherwise fails with `ISDIR`. Returns `false` if it does not exist.
+    fn delete_file(&self, dir: BorrowedFd<'_>, name: &CStr, kind: FileType) -> Result<bool> {
         if kind == FileType::Directory {
             return Err(Errno::ISDIR);
         }
         match fs::unlinkat(dir, name, AtFlags::empty()) {
             Ok(()) => {
                 self.count(&self.files);
-                Ok(())
+                Ok(true)
             }
-            Err(Errno::NOENT) => Ok(()),
+            Err(Errno::NOENT) => Ok(false),
             // POSIX allows this error for directories. Linux also returns it for immutable files.
             Err(Errno::PERM) if kind == FileType::Unknown && is_dir(dir, name) => Err(Errno::ISDIR),
             Err(errno) => Err(errno),
