@@ -1,8 +1,9 @@
 //! The extended attributes that a snapshot has of an inode: those in its tree, and those that only the manifest has.
 
-use crate::fs::metadata::Xattr;
-use crate::snapshot::manifest::Meta;
+use crate::fs::metadata::{self, Xattr};
+use crate::snapshot::manifest::{Entry, Meta};
 use rustix::io::Errno;
+use std::os::fd::OwnedFd;
 
 /// The extended attributes that a snapshot has of an inode.
 pub(super) struct Recorded {
@@ -40,6 +41,20 @@ pub(super) fn recorded(
         Some(_) => false,
     };
     Ok(Recorded { xattrs: meta.xattrs(xattrs), is_complete })
+}
+
+/// The extended attributes of an entry of the tree that is not a file. None if the tree could not take the entry.
+///
+/// # Errors
+/// Errors of reading them.
+pub(super) fn of_node(dir: &OwnedFd, entry: &Entry) -> rustix::io::Result<Vec<Xattr>> {
+    if !entry.meta.has_xattrs {
+        return Ok(Vec::new());
+    }
+    match metadata::xattrs_at(dir, &entry.name) {
+        Err(Errno::NOENT) if entry.meta.kept_here => Ok(Vec::new()),
+        read => read,
+    }
 }
 
 #[cfg(test)]

@@ -38,12 +38,23 @@ pub(super) struct Written {
 /// Opens the file at a place of the stream.
 pub(super) type OpenPlace<'o> = &'o mut dyn FnMut(&crate::snapshot::stream::Place) -> Result<OwnedFd>;
 
-/// Writes all parts into `file`, which already has its size. `is_empty`: it has no data yet.
+/// What a file has before its parts arrive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Had {
+    Nothing,
+    /// The content of another file.
+    Start,
+    /// A part of its content, from a transfer that was cut. The sender may have chosen another start then, so its hash
+    /// is checked in any case.
+    Part,
+}
+
+/// Writes all parts into `file`, which already has its size.
 pub(super) fn receive<R: Read>(
     input: &mut Input<R>,
     file: &OwnedFd,
     (path, record): (&[u8], &FileBody),
-    is_empty: bool,
+    had: Had,
     open: OpenPlace<'_>,
     journal: &mut Journal,
     monitor: &dyn Monitor,
@@ -52,6 +63,7 @@ pub(super) fn receive<R: Read>(
     let stopped = |errno| if errno == Errno::CANCELED { Error::interrupted() } else { failed(errno) };
     let mut written = Written::default();
     let expected = record.hash.filter(|_| !record.changed);
+    let is_empty = had == Had::Nothing;
     let mut stream = expected.filter(|_| is_empty).map(|_| StreamHash::default());
     let mut end = 0;
     // The sum was checked: see `stream::check`.
@@ -104,7 +116,7 @@ pub(super) fn receive<R: Read>(
             _ => return Err(damage("the content of a file is incomplete")),
         }
     }
-    if let Some(expected) = expected.filter(|_| is_checked(record.size, written.data)) {
+    if let Some(expected) = expected.filter(|_| had == Had::Part || is_checked(record.size, written.data)) {
         let found = match stream {
             Some(stream) => Some(stream.finish_at(record.size, monitor).map_err(|_| Error::interrupted())?),
             None => hash::file(file.as_fd(), record.size, monitor).map_err(failed)?.hash,

@@ -1,6 +1,6 @@
 //! Makes one entry of the tree.
 
-use super::content::{self, Written};
+use super::content::{self, Had, Written};
 use super::journal::Journal;
 use super::sources::Sources;
 use super::tree::{Tree, cannot_make};
@@ -16,7 +16,7 @@ use crate::util::path::join;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use std::io::Read;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 
 /// What there is of an entry before it is made.
 pub(super) struct Before {
@@ -39,9 +39,16 @@ pub(super) fn make<R: Read>(
     let path = join(tree.path(), &entry.name);
     let dir = tree.open()?;
     let failed = |errno| cannot_make(&path, errno);
+    let had = match content {
+        _ if before.is_begun => Had::Part,
+        Content::Parts { start: None } => Had::Nothing,
+        _ => Had::Start,
+    };
     if let Some(file) = updatable(tree, sources, (dir.as_fd(), &path), before, &entry, content)? {
         let written = match content {
-            Content::Parts { .. } => rewrite(tree, (sources, input), (&file, &path), &entry, (journal, monitor))?,
+            Content::Parts { .. } => {
+                rewrite(tree, (sources, input), (&file, &path), (&entry, had), (journal, monitor))?
+            }
             _ => Written::default(),
         };
         metadata::remove_other_xattrs(&file, xattrs).and_then(metadata::Others::removed).map_err(failed)?;
@@ -80,10 +87,12 @@ pub(super) fn make<R: Read>(
             rustix::fs::ftruncate(&made, file.size).map_err(failed)?;
             let tree = &*tree;
             let open: content::OpenPlace<'_> = &mut |place| sources.open(tree, place);
-            let is_empty = start.is_none() && !before.is_begun;
             // Scattered writes into a clone would reserve much space for minutes.
-            let hint = if is_empty { None } else { CowExtentHint::begin(made.as_fd(), tree.filesystem.block_size) };
-            written = content::receive(input, &made, (&path, file), is_empty, open, journal, monitor)?;
+            let hint = match had {
+                Had::Nothing => None,
+                _ => CowExtentHint::begin(made.as_fd(), tree.filesystem.block_size),
+            };
+            written = content::receive(input, &made, (&path, file), had, open, journal, monitor)?;
             hint.map_or(Ok(()), |hint| hint.end(made.as_fd())).map_err(failed)?;
         }
         Content::LinkTo(_) => return Err(damage("a hard link does not point to an earlier entry")),
@@ -131,7 +140,7 @@ fn updatable(
     if found.file_type() != FileType::RegularFile || found.ino != base.ino || found.nlink != 1 {
         return Ok(None);
     }
-    rustix::fs::openat(dir, &entry.name, CHANGE, Mode::empty()).map(Some).map_err(failed)
+    open_to_change(dir, &entry.name).map(Some).map_err(failed)
 }
 
 /// Changes the content of the base's file in a tree that began with it.
@@ -139,13 +148,13 @@ fn rewrite<R: Read>(
     tree: &Tree,
     (sources, input): (&mut Sources, &mut Input<R>),
     (fd, path): (&OwnedFd, &[u8]),
-    entry: &Entry,
+    (entry, had): (&Entry, Had),
     (journal, monitor): (&mut Journal, &dyn Monitor),
 ) -> Result<Written> {
     let Body::File(file) = &entry.body else { return Err(damage("an entry cannot have such content")) };
     rustix::fs::ftruncate(fd, file.size).map_err(|errno| cannot_make(path, errno))?;
     let open: content::OpenPlace<'_> = &mut |place| sources.open(tree, place);
-    content::receive(input, fd, (path, file), false, open, journal, monitor)
+    content::receive(input, fd, (path, file), had, open, journal, monitor)
 }
 
 /// Records how the content came into this tree.
@@ -164,7 +173,23 @@ fn reopen(dir: BorrowedFd<'_>, name: &[u8]) -> rustix::io::Result<OwnedFd> {
     if status.file_type() != FileType::RegularFile || status.nlink != 1 {
         return Err(Errno::STALE);
     }
-    rustix::fs::openat(dir, name, CHANGE, Mode::empty())
+    open_to_change(dir, name)
+}
+
+/// Opens a file for writing. An owner without permission to write gets it; a file gets its permissions at the end.
+fn open_to_change(dir: BorrowedFd<'_>, name: &[u8]) -> rustix::io::Result<OwnedFd> {
+    let open = |flags| rustix::fs::openat(dir, name, flags, Mode::empty());
+    match open(CHANGE) {
+        Err(Errno::ACCESS) => {
+            let found = open(OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC)?;
+            // fchmod(2) does not accept a descriptor with `O_PATH`. Its name under /proc does not follow a link either.
+            let status = Status::of(&found)?;
+            let mode = Mode::from_bits_truncate(status.permissions()) | Mode::RUSR | Mode::WUSR;
+            rustix::fs::chmod(format!("/proc/self/fd/{}", found.as_raw_fd()), mode)?;
+            open(CHANGE)
+        }
+        opened => opened,
+    }
 }
 
 /// Creates a file for its content.

@@ -9,6 +9,7 @@ use crate::fs::metadata::{self, Xattr};
 use crate::fs::openat;
 use crate::monitor::{Amount, Monitor};
 use crate::snapshot::manifest::{Directory, Entry, Meta};
+use crate::snapshot::recorded;
 use crate::snapshot::stream::Xattrs;
 use crate::tree::walk::absolute;
 use crate::util::path::join;
@@ -140,8 +141,7 @@ fn make(
         entry::set_stored(&mut entry, Written::default());
         return Ok(entry);
     }
-    let xattrs =
-        if entry.meta.has_xattrs { metadata::xattrs_at(from, &entry.name).map_err(failed)? } else { Vec::new() };
+    let xattrs = recorded::of_node(from, &entry).map_err(failed)?;
     let xattrs = take_all(&mut entry.meta, xattrs);
     let path = join(path, &entry.name);
     entry::node(tree, dir.as_fd(), &mut entry, &xattrs).map_err(|errno| cannot_make(&path, errno))?;

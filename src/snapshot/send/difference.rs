@@ -125,7 +125,8 @@ fn is_same(old: &Piece, new: &Piece) -> bool {
     let at = old.logical.max(new.logical);
     let place = |piece: &Piece| piece.offset + (at - piece.logical);
     if old.encoded {
-        return from.is_same_place(to) && place(old) == place(new);
+        // Only the address of the whole extent is known, and not which part of it this is.
+        return from.is_same_place(to) && (old.logical, old.length) == (new.logical, new.length);
     }
     from.plus(place(old)).is_same_place(to.plus(place(new)))
 }

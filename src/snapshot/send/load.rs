@@ -12,6 +12,7 @@ use crate::fs::pread::read_exact;
 use crate::fs::status::Status;
 use crate::fs::stored_time;
 use crate::snapshot::manifest::{Entry, Meta};
+use crate::snapshot::recorded;
 use crate::snapshot::stream::Xattrs;
 use crate::snapshot::unreadable;
 use crate::tree::walk::absolute;
@@ -52,11 +53,7 @@ pub(super) struct Loaded {
 pub(super) fn entry(at: &Directories, entry: &Entry, starts: Option<&Starts<'_>>) -> Result<Loaded> {
     let failed = |action: &str, errno| cannot(action, &join(&at.path, &entry.name), errno);
     let Some(record) = entry.file() else {
-        let tree = if entry.meta.has_xattrs {
-            metadata::xattrs_at(&at.new, &entry.name).map_err(|errno| failed("read the attributes of", errno))?
-        } else {
-            Vec::new()
-        };
+        let tree = recorded::of_node(&at.new, entry).map_err(|errno| failed("read the attributes of", errno))?;
         return Ok(Loaded { xattrs: all(tree, &entry.meta), file: None, pieces: Vec::new() });
     };
     if starts.is_none() && !entry.meta.has_xattrs {
