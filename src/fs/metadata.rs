@@ -22,7 +22,7 @@ pub use acl::ACCESS as ACCESS_ACL;
 pub use attributes::{Attributes, Refused};
 pub use creator::Creator;
 pub use fileattr::{FileAttr, FileAttrs, NOCOW, PROJECT_INHERIT, RefusedAttr, SEALS, has_project, letters};
-pub use target::{open_path, set_times};
+pub use target::{open_path, set_permissions, set_times};
 pub use xattr::{
     CAPABILITIES, Others, Xattr, access_acl, capabilities, has_unlisted_xattrs, has_unlisted_xattrs_at, is_alias,
     is_inherited, readable_xattrs, readable_xattrs_at, remove_other_xattrs, remove_other_xattrs_of_node, xattr, xattrs,

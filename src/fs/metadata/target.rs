@@ -13,6 +13,12 @@ pub fn set_times(fd: impl AsFd, atime: Time, mtime: Time) -> Result<()> {
     Target::File(fd.as_fd()).set_times(atime, mtime)
 }
 
+/// Sets the permissions of an inode that must not be opened, by a descriptor from [`open_path`]. fchmod(2) does not
+/// accept one.
+pub fn set_permissions(node: impl AsFd, permissions: u32) -> Result<()> {
+    Target::Node(node.as_fd()).chmod(permissions)
+}
+
 /// The inode that receives attributes.
 pub(super) enum Target<'a> {
     File(BorrowedFd<'a>),

@@ -52,7 +52,7 @@ impl Meter {
         if !self.waits {
             return;
         }
-        let still = if is_in_doubt(repository) { STILL_IN_DOUBT } else { STILL };
+        let still = if free_now(repository).is_ok() { STILL } else { STILL_IN_DOUBT };
         let mut rest: Vec<u64> = subvolumes.to_vec();
         if !rest.is_empty() {
             let _ = subvolume::sync(repository.fd());
@@ -106,7 +106,7 @@ impl Meter {
 /// snapshot on Btrfs deletes a subvolume, and the kernel frees its space later. It must not count as freed by the next
 /// removal.
 pub(super) fn wait_for_earlier(repository: &Repository, monitor: &dyn Monitor) {
-    let _ = xfs::free_deleted(repository.fd());
+    let _ = free_now(repository);
     let (begun, mut changed, mut least) = (Instant::now(), Instant::now(), None);
     let mut has_waited = false;
     while has_item(repository, ORPHANS, ORPHAN_ITEM)
@@ -127,13 +127,15 @@ pub(super) fn wait_for_earlier(repository: &Repository, monitor: &dyn Monitor) {
     }
 }
 
-/// Whether the kernel frees deleted files or subvolumes in the background here, and does not let this process wait for
-/// it. On XFS, this waits for it otherwise.
-fn is_in_doubt(repository: &Repository) -> bool {
+/// Lets XFS free deleted files. On Btrfs, `has_item` shows whether it has.
+///
+/// # Errors
+/// If the kernel frees space in the background, and this process may not find out whether it is done.
+fn free_now(repository: &Repository) -> rustix::io::Result<()> {
     match Kind::of(repository.fd()) {
-        Ok(Kind::Xfs) => xfs::free_deleted(repository.fd()).is_err(),
-        Ok(Kind::Btrfs) => find_item(repository, ORPHANS, ORPHAN_ITEM).is_err(),
-        _ => false,
+        Ok(Kind::Xfs) => xfs::free_deleted(repository.fd()),
+        Ok(Kind::Btrfs) => find_item(repository, ORPHANS, ORPHAN_ITEM).map(drop),
+        _ => Ok(()),
     }
 }
 

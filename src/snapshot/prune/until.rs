@@ -68,7 +68,7 @@ impl Removal<'_> {
         let held_before = held_open(self.repository);
         let mut rest = names;
         while let [name, later @ ..] = rest {
-            if lacking == 0 || !meter.is_settled() {
+            if !meter.is_settled() {
                 break;
             }
             let is_deleted = self.apply(std::slice::from_ref(name), meter)?;

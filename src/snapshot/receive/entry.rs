@@ -16,7 +16,7 @@ use crate::util::path::join;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use std::io::Read;
-use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// What there is of an entry before it is made.
 pub(super) struct Before {
@@ -178,15 +178,12 @@ fn reopen(dir: BorrowedFd<'_>, name: &[u8]) -> rustix::io::Result<OwnedFd> {
 
 /// Opens a file for writing. An owner without permission to write gets it; a file gets its permissions at the end.
 fn open_to_change(dir: BorrowedFd<'_>, name: &[u8]) -> rustix::io::Result<OwnedFd> {
-    let open = |flags| rustix::fs::openat(dir, name, flags, Mode::empty());
-    match open(CHANGE) {
+    let open = || rustix::fs::openat(dir, name, CHANGE, Mode::empty());
+    match open() {
         Err(Errno::ACCESS) => {
-            let found = open(OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC)?;
-            // fchmod(2) does not accept a descriptor with `O_PATH`. Its name under /proc does not follow a link either.
-            let status = Status::of(&found)?;
-            let mode = Mode::from_bits_truncate(status.permissions()) | Mode::RUSR | Mode::WUSR;
-            rustix::fs::chmod(format!("/proc/self/fd/{}", found.as_raw_fd()), mode)?;
-            open(CHANGE)
+            let found = metadata::open_path(dir, name)?;
+            metadata::set_permissions(&found, Status::of(&found)?.permissions() | 0o600)?;
+            open()
         }
         opened => opened,
     }

@@ -45,6 +45,16 @@ pub(super) fn decide(
     writer::decide(wanted, existing, &mut Comparison { context, place, target, entry, overwrite, origin, stats })
 }
 
+/// Whether an entry of this type that is there is what the snapshot has. Of a file, only the size is compared.
+pub(super) fn is_same_node(body: &Body, dir: &OwnedFd, name: &[u8], there: &Status) -> Result<bool> {
+    Ok(match body {
+        Body::File(file) => there.size == file.size,
+        Body::Symlink(to) => rustix::fs::readlinkat(dir, name, Vec::new())?.as_bytes() == to.as_slice(),
+        Body::Device(major, minor) => there.rdev == (*major, *minor),
+        Body::Fifo | Body::Socket => true,
+    })
+}
+
 impl Compare for Comparison<'_, '_> {
     fn has_same_content(&mut self, there: &Status) -> Result<bool> {
         match &self.entry.body {
@@ -52,12 +62,7 @@ impl Compare for Comparison<'_, '_> {
                 let (wanted, present) = ((self.entry, body), (there, self.overwrite));
                 content::is_same(self.context, self.place, wanted, present, self.origin, self.stats)
             }
-            Body::Symlink(to) => {
-                let present = rustix::fs::readlinkat(self.target, self.entry.name.as_slice(), Vec::new())?;
-                Ok(present.as_bytes() == to.as_slice())
-            }
-            Body::Device(major, minor) => Ok(there.rdev == (*major, *minor)),
-            Body::Fifo | Body::Socket => Ok(true),
+            body => is_same_node(body, self.target, &self.entry.name, there),
         }
     }
 

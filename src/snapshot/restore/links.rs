@@ -6,6 +6,7 @@
 //! followed by another one, which the remaining names join.
 
 use super::context::Context;
+use super::decide::is_same_node;
 use super::options::Overwrite;
 use super::origin::Origin;
 use super::outcome::{self, Outcome};
@@ -17,7 +18,7 @@ use crate::fs::openat;
 use crate::fs::reopener::Reopener;
 use crate::fs::status::Status;
 use crate::monitor::Change;
-use crate::snapshot::manifest::{Body, Entry};
+use crate::snapshot::manifest::Entry;
 use crate::tree::writer::{self, Attempt, Decision, Failure, First, Linked, Seal, Target as _, Waiting};
 use crate::util::mutex::lock;
 use rustix::fs::FileType;
@@ -244,17 +245,7 @@ fn is_wanted(
     };
     let rights = metadata::rights(&entry.meta);
     let is_owner = (status.uid, status.gid) == (rights.uid, rights.gid) || !context.creator.is_root();
-    if status.mode != rights.mode || !is_owner {
-        return Ok(false);
-    }
-    Ok(match &entry.body {
-        Body::File(body) => status.size == body.size,
-        Body::Symlink(to) => {
-            rustix::fs::readlinkat(&directory, first.name.as_slice(), Vec::new())?.as_bytes() == to.as_slice()
-        }
-        Body::Device(major, minor) => status.rdev == (*major, *minor),
-        Body::Fifo | Body::Socket => true,
-    })
+    Ok(status.mode == rights.mode && is_owner && is_same_node(&entry.body, &directory, &first.name, &status)?)
 }
 
 /// Whether an inode that was there already has the content of the snapshot, and not only its size and time. If it does

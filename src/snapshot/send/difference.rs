@@ -121,13 +121,13 @@ fn is_same(old: &Piece, new: &Piece) -> bool {
     if old.encoded != new.encoded {
         return false;
     }
-    // The offset in the extent, for a common byte of the file.
-    let at = old.logical.max(new.logical);
-    let place = |piece: &Piece| piece.offset + (at - piece.logical);
     if old.encoded {
         // Only the address of the whole extent is known, and not which part of it this is.
         return from.is_same_place(to) && (old.logical, old.length) == (new.logical, new.length);
     }
+    // The offset in the extent, for a common byte of the file.
+    let at = old.logical.max(new.logical);
+    let place = |piece: &Piece| piece.offset + (at - piece.logical);
     from.plus(place(old)).is_same_place(to.plus(place(new)))
 }
 

@@ -2,12 +2,13 @@
 //! is not opened.
 
 use crate::error::Error;
+use crate::fs::metadata::set_permissions;
 use crate::fs::openat::retrying;
 use crate::fs::status::Status;
 use rustix::fs::{self, AtFlags, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::{Errno, Result};
 use std::ffi::CStr;
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
 
 /// Opens a directory so that its entries can be removed. Fails if it is a link, or a mount point (`XDEV`).
@@ -34,8 +35,7 @@ pub(crate) fn allow_all(parent: BorrowedFd<'_>, name: &CStr) -> Result<()> {
 /// The same for an open directory.
 fn allow(dir: &OwnedFd) -> Result<()> {
     if Status::of(dir)?.permissions() & 0o700 != 0o700 {
-        // fchmod(2) does not accept a descriptor with `O_PATH`. Its name under /proc does not follow a link either.
-        fs::chmod(format!("/proc/self/fd/{}", dir.as_raw_fd()), Mode::RWXU)?;
+        set_permissions(dir, 0o700)?;
     }
     Ok(())
 }

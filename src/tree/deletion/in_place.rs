@@ -146,14 +146,13 @@ struct Descent<'a> {
 }
 
 /// A directory that is not deleted.
-#[derive(Clone, Copy, PartialEq, Eq)]
 enum Special {
     Subvolume,
     Spared,
 }
 
 impl Special {
-    fn text(self) -> &'static str {
+    fn text(&self) -> &'static str {
         match self {
             Special::Subvolume => "it is a Btrfs subvolume",
             Special::Spared => "it is still needed",

@@ -47,8 +47,8 @@ pub(crate) struct First {
     pub(crate) waiting: Option<Waiting>,
     /// The flags and project id that it gets once it has all its names.
     pub(crate) seal: Option<Seal>,
-    /// Set if it was there already, and its content was perhaps only recognized by size and time. It must be compared
-    /// before another name joins it.
+    /// Set if it was there already, and was perhaps recognized only by size and time, or not compared. It must be
+    /// compared before another name joins it.
     pub(crate) is_trusted: bool,
 }
 
